@@ -1239,6 +1239,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>各 rank 的预测步时</translation>
         </message>
         <message>
+            <source>Predicted step time of each rank, as a table</source>
+            <translation>各 rank 的预测步时（表格）</translation>
+        </message>
+        <message>
+            <source>Show the data as a table</source>
+            <translation>以表格显示数据</translation>
+        </message>
+        <message>
             <source>Double-click a strategy to choose it</source>
             <translation>双击策略即可选用</translation>
         </message>
@@ -1959,6 +1967,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Checks on this machine that the strategy computes on several ranks what one rank computes. Unsaved changes of the model are saved first.</source>
             <translation>在本机上检查该策略在多个 rank 上的计算结果与单个 rank 相同。运行前会先保存模型未保存的更改。</translation>
+        </message>
+        <message>
+            <source>&amp;Simulate a step…</source>
+            <translation>模拟一步(&amp;S)…</translation>
+        </message>
+        <message>
+            <source>Simulate a step</source>
+            <translation>模拟一步</translation>
+        </message>
+        <message>
+            <source>Plans the model for several nodes, and shows what each rank does when in a step. Unsaved changes of the model are saved first.</source>
+            <translation>为模型制定多个节点上的计划，并显示各 rank 在一步中何时做什么。运行前会先保存模型未保存的更改。</translation>
         </message>
         <message>
             <source>&amp;Benchmark this machine…</source>
@@ -15857,6 +15877,26 @@ its last lines:
         <message>
             <source>Text of the current plan</source>
             <translation>当前计划文本</translation>
+        </message>
+        <message>
+            <source>Copy</source>
+            <translation>复制</translation>
+        </message>
+        <message>
+            <source>Copy the text of this plan</source>
+            <translation>复制此计划的文本</translation>
+        </message>
+        <message>
+            <source>Save as…</source>
+            <translation>另存为…</translation>
+        </message>
+        <message>
+            <source>Save the text of this plan</source>
+            <translation>保存此计划的文本</translation>
+        </message>
+        <message>
+            <source>Save the plan</source>
+            <translation>保存计划</translation>
         </message>
     </context>
     <context>

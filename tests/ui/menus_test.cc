@@ -196,6 +196,7 @@ class MenusTest : public QObject {
     row("menuEdit", "actionAlertRules", "alertRulesDialog");
     row("menuEdit", "actionPreferences", "preferencesDialog");
     row("menuTools", "actionVerify", "commandDialog");
+    row("menuTools", "actionSimulate", "commandDialog");
     row("menuTools", "actionBench", "commandDialog");
     row("menuTools", "actionDoctor", "commandDialog");
     row("menuTools", "actionPictures", "commandDialog");

@@ -520,6 +520,13 @@ class ModelsTest : public QObject {
     breakdown.setBars(bars);
     QCOMPARE(breakdown.rowCount(), 6);
     QCOMPARE(breakdown.index(2, kPhaseCount + 2).data().toString(), QString("10.0 ms"));
+    bars[1].hasMeasured = false;
+    bars[1].hasPredicted = true;
+    bars[1].predicted = {0.002, 0.002, 0.003, 0, 0, 0.004};
+    breakdown.setBars(bars);
+    QCOMPARE(breakdown.rowCount(), 3);
+    QCOMPARE(breakdown.index(1, 1).data().toString(), QString("predicted"));
+    QCOMPARE(breakdown.index(1, kPhaseCount + 2).data().toString(), QString("11.0 ms"));
     breakdown.setBars({});
   }
 

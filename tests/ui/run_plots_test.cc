@@ -1,13 +1,17 @@
 // The plots of a run page by mouse and keyboard: smoothing, logarithmic axes, pause, the values
-// under the pointer, the data as a table.
+// under the pointer, the data as a table, and which curves they show.
 #include <QTest>
 #include <QtWidgets>
+#include <algorithm>
+#include <cmath>
 
 #include "tests/ui/studio_fixture.h"
 #include "ui/pages/run_page.h"
 #include "ui/plots/custom_plot.h"
 #include "ui/plots/plot_view.h"
 #include "ui/plots/series.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/breakdown_bars.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;
@@ -127,6 +131,73 @@ class RunPlotsTest : public QObject {
     QVERIFY(wait([&] { return canvasOf("lossPlot")->isVisible(); }));
   }
 
+  // Learning rate, gradient norm, update ratio and tokens a second stand in their plots, and in the
+  // tables behind them.
+  void theCourseOfTrainingIsShown() {
+    app::RunUpdate update;
+    update.series = {{"update_ratio", {}}, {"tokens_per_second", {}}};
+    for (int step = 1; step <= kSteps; ++step)
+      for (app::RunBatch::Series& one : update.series)
+        one.points.push_back(
+            {static_cast<double>(step), one.name == "update_ratio" ? 1e-3 * step : 1000.0 + step});
+    page_->document()->take(update);
+    constexpr int kStep = 151;
+    const double rate = 5e-4 * (1 + std::cos(3.14 * kStep / kSteps));
+    struct Curve {
+      const char* plot;
+      QString name;
+      double value, tolerance;
+    };
+    for (const Curve& curve : {Curve{"learningRatePlot", "learning rate", rate, 1e-9},
+                               {"gradientNormPlot", "gradient norm", 0.22, 0.2},
+                               {"gradientNormPlot", "update ratio", 1e-3 * kStep, 1e-9},
+                               {"throughputPlot", "tokens per second", 1000.0 + kStep, 1e-9}}) {
+      auto* plot = page_->findChild<PlotView*>(curve.plot);
+      const auto& lines = plot->series();
+      const auto isDrawn = [&](const auto& line) {
+        return line->name == curve.name && line->visible && line->raw().size() > 0;
+      };
+      QVERIFY2(wait([&] { return std::ranges::any_of(lines, isDrawn); }), curve.plot);
+      auto* asTable = plot->findChild<QToolButton*>("plotTable");
+      QTest::mouseClick(asTable, Qt::LeftButton);
+      const auto* table = plot->findChild<QTableView*>("plotData");
+      QVERIFY(wait([&] { return table->isVisible(); }));
+      const QString text = textAt(table->model(), curve.name, kStep);
+      bool isNumber = false;
+      const double value = QLocale().toDouble(text, &isNumber);
+      QVERIFY2(isNumber && std::abs(value - curve.value) <= curve.tolerance,
+               qPrintable(curve.name + ": " + text));
+      QTest::mouseClick(asTable, Qt::LeftButton);
+      QVERIFY(wait([&] { return canvasOf(curve.plot)->isVisible(); }));
+    }
+  }
+
+  // Measured and predicted time of each rank.
+  void theStepTimesAreATable() {
+    const auto* bars = page_->findChild<BreakdownBars*>("breakdownBars");
+    const auto* table = page_->findChild<QTableView*>("breakdownTable");
+    auto* asTable = page_->findChild<QToolButton*>("breakdownAsTable");
+    QVERIFY(wait([&] { return bars->isVisible() && bars->bars().size() == 3; }));
+    QTest::mouseClick(asTable, Qt::LeftButton);
+    QVERIFY(table->isVisible() && !bars->isVisible());
+    QCOMPARE(table->model()->rowCount(), 6);
+    for (int row = 0; row < 6; ++row) {
+      const BreakdownBar& bar = bars->bars()[static_cast<std::size_t>(row / 2)];
+      const bool isMeasured = row % 2 == 0;
+      const auto cell = [&](int column) {
+        return table->model()->index(row, column).data().toString();
+      };
+      QVERIFY(bar.hasMeasured && bar.hasPredicted);
+      QCOMPARE(cell(0), QString("rank %1").arg(row / 2));
+      QCOMPARE(cell(1), isMeasured ? QString("measured") : QString("predicted"));
+      QCOMPARE(cell(4), formatSeconds((isMeasured ? bar.measured : bar.predicted)[2]));
+      QCOMPARE(table->model()->headerData(4, Qt::Horizontal).toString(), phaseName(2));
+    }
+    asTable->setFocus();
+    QTest::keyClick(asTable, Qt::Key_Space);
+    QVERIFY(bars->isVisible() && !table->isVisible());
+  }
+
   // With Tab alone every tool of the page is reached, in the order in which it lies.
   void toolsAreReachedWithTab() {
     auto* first = page_->findChild<QWidget*>("smoothSlider");
@@ -145,6 +216,15 @@ class RunPlotsTest : public QObject {
  private:
   QCustomPlot* canvasOf(const char* plot) const {
     return page_->findChild<PlotView*>(plot)->findChild<QCustomPlot*>("plotCanvas");
+  }
+  // Of the table behind a plot.
+  static QString textAt(const QAbstractItemModel* table, const QString& curve, int step) {
+    for (int column = 1; column < table->columnCount(); ++column)
+      for (int row = 0; row < table->rowCount(); ++row)
+        if (table->headerData(column, Qt::Horizontal).toString() == curve &&
+            table->index(row, 0).data().toString() == QString::number(step))
+          return table->index(row, column).data().toString();
+    return {};
   }
   // The step beside the crosshair; -1: there is none.
   static int stepTold(QCustomPlot* plot) {

@@ -4,8 +4,11 @@
 #include <QtWidgets>
 
 #include "tests/ui/studio_fixture.h"
+#include "ui/dialogs/new_model_dialog.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/pages/model_page.h"
+#include "ui/studio/new_model.h"
+#include "ui/theme/theme.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
 
@@ -25,12 +28,118 @@ class SpecPageTest : public QObject {
   }
   void cleanup() { tests::closeStudio(window_, home_); }
 
+  void everyKindOfModelIsChosen_data() {
+    QTest::addColumn<bool>("byKeys");
+    QTest::newRow("by mouse") << false;
+    QTest::newRow("by keys") << true;
+  }
+  void everyKindOfModelIsChosen() {
+    QFETCH(bool, byKeys);
+    const auto& templates = app::modelTemplates();
+    for (int row = 0; row < static_cast<int>(templates.size()); ++row) {
+      const app::ModelTemplate& kind = templates[static_cast<std::size_t>(row)];
+      NewModelDialog* dialog = window_->newModel();
+      QVERIFY(QTest::qWaitForWindowActive(dialog));
+      auto* kinds = dialog->findChild<QListWidget*>("newModelKinds");
+      QVERIFY(wait([&] { return kinds->hasFocus(); }));
+      if (byKeys)
+        for (int i = 0; i < row; ++i) QTest::keyClick(kinds, Qt::Key_Down);
+      else
+        QTest::mouseClick(kinds->viewport(), Qt::LeftButton, {},
+                          kinds->visualItemRect(kinds->item(row)).center());
+      const QString name = dialog->findChild<QLineEdit*>("newModelName")->text();
+      auto* accept = dialog->findChild<QPushButton*>("newModelDialogAccept");
+      if (byKeys)
+        QTest::keyClick(kinds, Qt::Key_Return);
+      else
+        QTest::mouseClick(accept, Qt::LeftButton);
+      QVERIFY(wait([&] {
+        const auto* page = qobject_cast<ModelPage*>(window_->currentPage());
+        return page && page->document()->name() == name;
+      }));
+      QCOMPARE(qobject_cast<ModelPage*>(window_->currentPage())->document()->text(),
+               newModelText(kind, name, kind.data));
+    }
+  }
+
+  void aLayerIsAddedByMouse() {
+    ModelPage* page = openCopy("fashion-cnn.yaml");
+    const auto* layers = page->layers();
+    const int before = layers->rowCount();
+    auto* table = page->findChild<QTableView*>("layerTable");
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {},
+                      table->visualRect(layers->index(0, 0)).center());
+    auto* menu = page->findChild<QMenu*>("addLayerMenu");
+    bool opened = false;
+    QTimer whenOpen;  // the click comes back when the menu is closed
+    connect(&whenOpen, &QTimer::timeout, menu, [&] {
+      if (!menu->isVisible()) return;
+      whenOpen.stop();
+      opened = true;
+      auto* entry = page->findChild<QAction*>("addLayer_batch_norm");
+      QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(entry).center());
+      menu->close();
+    });
+    whenOpen.start(10);
+    QTest::mouseClick(page->findChild<QToolButton*>("addLayerButton"), Qt::LeftButton);
+    QVERIFY(opened);
+    QCOMPARE(layers->rowCount(), before + 1);
+    QCOMPARE(layers->index(1, LayerTableModel::kKind).data().toString(), QString("batch_norm"));
+    QCOMPARE(table->currentIndex().row(), 1);
+    QVERIFY(page->document()->text().contains("- batch_norm"));
+  }
+
+  // Its operations and memory, and those of the layers that follow it.
+  void whatALayerCostsFollowsTheText() {
+    window_->resize(1800, 900);
+    ModelPage* page = openCopy("fashion-mlp.yaml");
+    const auto* layers = page->layers();
+    QVERIFY(wait([&] { return layers->described(); }));
+    const auto* table = page->findChild<QTableView*>("layerTable");
+    QVERIFY(!table->isColumnHidden(LayerTableModel::kFlops) &&
+            !table->isColumnHidden(LayerTableModel::kMemory));
+    const auto costs = [&] {
+      QStringList out;
+      for (int row = 1; row < layers->rowCount(); ++row)
+        for (const int column : {LayerTableModel::kFlops, LayerTableModel::kMemory})
+          out << layers->index(row, column).data().toString();
+      return out;
+    };
+    QCOMPARE(costs(), (QStringList{"201 kFLOP", "512 B", "2.57 kFLOP", "40 B"}));
+    auto* editor = page->findChild<YamlEditor*>("yamlEditor");
+    editor->setFocus();
+    editor->setTextCursor(editor->document()->find("units: 128"));
+    QTest::keyClick(editor, Qt::Key_Right);
+    QTest::keyClick(editor, Qt::Key_0);
+    const QStringList tenfold{"2.01 MFLOP", "5.12 kB", "25.6 kFLOP", "40 B"};
+    QVERIFY2(wait([&] { return costs() == tenfold; }), qPrintable(costs().join(", ")));
+  }
+
+  void keysAndCommentsAreColoured() {
+    ModelPage* page = openCopy("fashion-cnn.yaml");
+    auto* editor = page->findChild<YamlEditor*>("yamlEditor");
+    editor->setFocus();
+    QTest::keyClick(editor, Qt::Key_End, Qt::ControlModifier);
+    QTest::keyClick(editor, Qt::Key_Home);
+    QTest::keyClicks(editor, "seed: 7  # why");
+    for (const Theme::Mode mode : {Theme::Mode::kLight, Theme::Mode::kDark}) {
+      Theme::instance().apply(mode);
+      const auto formats = editor->textCursor().block().layout()->formats();
+      const auto colorAt = [&](int at) {
+        for (const QTextLayout::FormatRange& one : formats)
+          if (at >= one.start && at < one.start + one.length)
+            return one.format.foreground().color();
+        return QColor();
+      };
+      QCOMPARE(colorAt(0), Theme::instance().color("syntaxKey"));
+      QCOMPARE(colorAt(4), QColor());  // the colon
+      QCOMPARE(colorAt(6), Theme::instance().color("syntaxNumber"));
+      QCOMPARE(colorAt(9), Theme::instance().color("syntaxComment"));
+    }
+  }
+
   void formAndTextAreOneDocument() {
-    const QString path = home_->path("cnn.yaml");
-    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), path));
-    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
-    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
-    QVERIFY(page);
+    ModelPage* page = openCopy("fashion-cnn.yaml");
     auto* editor = page->findChild<YamlEditor*>("yamlEditor");
     const QString before = editor->toPlainText();
     page->selectLayer(1);
@@ -63,7 +172,7 @@ class SpecPageTest : public QObject {
     // Saved through the action.
     page->addLayer("dense: {units: 64, activation: relu}");
     window_->findChild<QAction*>("actionSave")->trigger();
-    QFile saved(path);
+    QFile saved(page->filePath());
     QVERIFY(saved.open(QIODevice::ReadOnly));
     QCOMPARE(QString::fromUtf8(saved.readAll()), editor->toPlainText());
     QVERIFY(!page->isModified());
@@ -289,6 +398,14 @@ class SpecPageTest : public QObject {
   }
 
  private:
+  // That can be written to.
+  ModelPage* openCopy(const char* example) {
+    const QString path = home_->path(example);
+    QFile::copy(QString::fromStdString(examplePath(example)), path);
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    return qobject_cast<ModelPage*>(window_->openFile(path));
+  }
+
   std::unique_ptr<StudioHome> home_;
   std::unique_ptr<MainWindow> window_;
 };

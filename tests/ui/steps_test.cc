@@ -200,7 +200,15 @@ class StepsTest : public QObject {
       QVERIFY(std::abs(usual.red() - usual.blue()) < 60);
     }
     Theme::instance().apply(Theme::Mode::kLight);
-    // Sorted by cost it is the first row, and it is waited for.
+    // By node, which its name says too, and by rank the rows follow each other; by cost it is the
+    // first, and waited for.
+    const int left = map_->cellsRect().left();
+    for (const int order : {1, 0}) {
+      choose("heatMapOrder", order);
+      QCOMPARE(map_->cellsRect().left() > left, order == 1);
+      QVERIFY(map_->centreOf(0, 1).y() < map_->centreOf(1, 1).y());
+      QVERIFY(map_->centreOf(1, 1).y() < map_->centreOf(2, 1).y());
+    }
     choose("heatMapOrder", 2);
     QVERIFY(map_->centreOf(1, 1).y() < map_->centreOf(0, 1).y());
     choose("heatMapMeasure", 1);  // waiting
@@ -512,16 +520,30 @@ class StepsTest : public QObject {
   }
 
   void trafficOfThePlanAndOfTheNodes() {
-    page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kTrafficTab);
-    const auto* ranks = page_->findChild<QTableView*>("trafficTable")->model();
-    QVERIFY(wait([&] { return ranks->rowCount() == 3; }));
+    auto* tabs = page_->findChild<QTabWidget*>("runTabs")->tabBar();
+    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(kTrafficTab).center());
+    auto* matrix = page_->findChild<QTableView*>("trafficTable");
+    const auto* ranks = matrix->model();
+    QVERIFY(wait([&] { return ranks->rowCount() == 3 && matrix->isVisible(); }));
+    QTest::mouseClick(matrix->viewport(), Qt::LeftButton, {},
+                      matrix->visualRect(ranks->index(0, 1)).center());
+    QCOMPARE(matrix->currentIndex(), ranks->index(0, 1));
+    QTest::keyClick(matrix, Qt::Key_Right);
+    QCOMPARE(matrix->currentIndex(), ranks->index(0, 2));
+    QTest::keyClick(matrix, Qt::Key_Down);
+    QCOMPARE(matrix->currentIndex(), ranks->index(1, 2));
     QCOMPARE(ranks->columnCount(), 3);
     QCOMPARE(ranks->index(1, 1).data().toString(), QString());
     QVERIFY(ranks->index(0, 1).data().toString().endsWith("B"));
     QVERIFY(ranks->index(0, 1).data(Qt::AccessibleTextRole).toString().startsWith("rank 0 sends "));
-    const auto* nodes = page_->findChild<QTableView*>("nodeTrafficTable")->model();
+    auto* nodeTable = page_->findChild<QTableView*>("nodeTrafficTable");
+    const auto* nodes = nodeTable->model();
     QCOMPARE(nodes->rowCount(), 3);
     QCOMPARE(nodes->index(0, 0).data().toString(), QString("local1"));
+    QTest::mouseClick(nodeTable->viewport(), Qt::LeftButton, {},
+                      nodeTable->visualRect(nodes->index(1, 0)).center());
+    QTest::keyClick(nodeTable, Qt::Key_Down);
+    QCOMPARE(nodeTable->currentIndex().row(), 2);
     for (const int column : {NodeTrafficModel::kPlannedOut, NodeTrafficModel::kMeasuredOut})
       QTRY_VERIFY_WITH_TIMEOUT(nodes->index(0, column).data().toString().endsWith("B"), 60'000);
   }
@@ -761,11 +783,14 @@ class StepsTest : public QObject {
   }
 
  private:
+  // By keys.
   void choose(const char* box, int index) {
     auto* choices = page_->findChild<QComboBox*>(box);
     choices->setFocus();
-    choices->setCurrentIndex(index);
-    Q_EMIT choices->activated(index);
+    const int by = index - choices->currentIndex();
+    for (int i = 0; i < std::abs(by); ++i)
+      QTest::keyClick(choices, by > 0 ? Qt::Key_Down : Qt::Key_Up);
+    QCOMPARE(choices->currentIndex(), index);
   }
 
   // Adds a minute of load of nodes that have no ranks.

@@ -70,6 +70,20 @@ class ToolsTest : public QObject {
     QVERIFY2(output(dialog).contains("nowhere.yaml"), qPrintable(outcome(dialog) + output(dialog)));
   }
 
+  void aStepIsSimulated() {
+    ui::CommandDialog* dialog = open("actionSimulate");
+    QVERIFY(dialog);
+    QCOMPARE(line(dialog)->text(), QString("lockstep simulate fashion-mlp --local 2"));
+    line(dialog)->setFocus();
+    QTest::keyClick(line(dialog), Qt::Key_End);
+    QTest::keyClicks(line(dialog), " --set strategy.kind=zero-1");
+    QTest::mouseClick(button(dialog), Qt::LeftButton);
+    QVERIFY(tests::wait([&] { return !dialog->running(); }, 120'000));
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(outcome(dialog) + output(dialog)));
+    for (const char* told : {"sharded parameters", "one step, ", "0 local1", "1 local2"})
+      QVERIFY2(output(dialog).contains(told), qPrintable(output(dialog)));
+  }
+
   void picturesBecomeADataSet() {
     const QTemporaryDir folder;
     const QString pictures = folder.filePath("two \"words\" 图");

@@ -1,5 +1,8 @@
 #include "ui/dialogs/plan_dialog.h"
 
+#include <QApplication>
+#include <QClipboard>
+#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHash>
 #include <QHeaderView>
@@ -8,8 +11,10 @@
 #include <QSyntaxHighlighter>
 #include <QTabWidget>
 #include <QTableView>
+#include <QVBoxLayout>
 #include <utility>
 
+#include "engine/base/file.h"
 #include "ui/models/plan_figure_model.h"
 #include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
@@ -80,13 +85,27 @@ PlanDialog::PlanDialog(Shown plan, Shown other, QWidget* parent)
   tabs_->addTab(figures_, {});
   tabs_->addTab(makeTexts(), {});
   content()->addWidget(tabs_, 1);
+  message_ = new MessagePanel(this);
   retranslate();
 }
 
 QWidget* PlanDialog::makeTexts() {
   auto* page = new QWidget(this);
-  auto* row = new QHBoxLayout(page);
-  row->setContentsMargins(0, kSpaceS, 0, 0);
+  auto* column = new QVBoxLayout(page);
+  column->setContentsMargins(0, kSpaceS, 0, 0);
+  column->setSpacing(kSpaceS);
+  auto* head = new QHBoxLayout;
+  copy_ = makeButton("planDialogCopy", "copy", page);
+  save_ = makeButton("planDialogSave", "save", page);
+  head->addStretch(1);
+  head->addWidget(copy_);
+  head->addWidget(save_);
+  column->addLayout(head);
+  auto* row = new QHBoxLayout;
+  column->addLayout(row, 1);
+  connect(copy_, &QPushButton::clicked, this,
+          [this] { QApplication::clipboard()->setText(planText_->toPlainText()); });
+  connect(save_, &QPushButton::clicked, this, &PlanDialog::askSave);
   planText_ = makeText("planDialogText", *plan_.preview, page);
   row->addWidget(planText_);
   if (!other_.preview) return page;
@@ -95,6 +114,22 @@ QWidget* PlanDialog::makeTexts() {
   new DifferenceMarks(planText_->document(), otherText_->toPlainText());
   new DifferenceMarks(otherText_->document(), planText_->toPlainText());
   return page;
+}
+
+void PlanDialog::askSave() {
+  auto* dialog = new QFileDialog(this, tr("Save the plan"), "plan.txt", "*.txt");
+  dialog->setObjectName("savePlanDialog");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->setAcceptMode(QFileDialog::AcceptSave);
+  dialog->setDefaultSuffix("txt");
+  connect(dialog, &QFileDialog::fileSelected, this, [this](const QString& path) {
+    const Status saved = writeFileAtomically(path.toStdString(), plan_.preview->planText);
+    if (saved.ok())
+      message_->clear();
+    else
+      message_->showError(saved.error());
+  });
+  dialog->open();
 }
 
 void PlanDialog::retranslate() {
@@ -112,6 +147,8 @@ void PlanDialog::retranslate() {
   tabs_->setTabText(1, tr("Plan"));
   tabs_->setAccessibleName(name);
   figures_->setAccessibleName(tr("Figures"));
+  setTexts(copy_, tr("Copy"), tr("Copy the text of this plan"));
+  setTexts(save_, tr("Save as…"), tr("Save the text of this plan"));
   planText_->setAccessibleName(tr("Text of the plan"));
   if (otherText_) otherText_->setAccessibleName(tr("Text of the current plan"));
   model_->retranslate();

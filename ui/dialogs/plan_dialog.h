@@ -10,11 +10,13 @@
 #include "ui/dialogs/dialog.h"
 
 class QPlainTextEdit;
+class QPushButton;
 class QTableView;
 class QTabWidget;
 
 namespace lockstep::ui {
 
+class MessagePanel;
 class PlanFigureModel;
 
 class PlanDialog : public Dialog {
@@ -34,6 +36,7 @@ class PlanDialog : public Dialog {
 
  private:
   QWidget* makeTexts();
+  void askSave();
 
   const Shown plan_, other_;
   QTabWidget* tabs_ = nullptr;
@@ -41,6 +44,9 @@ class PlanDialog : public Dialog {
   QTableView* figures_ = nullptr;
   QPlainTextEdit* planText_ = nullptr;
   QPlainTextEdit* otherText_ = nullptr;  // null: none
+  QPushButton* copy_ = nullptr;
+  QPushButton* save_ = nullptr;
+  MessagePanel* message_ = nullptr;
 };
 
 }  // namespace lockstep::ui

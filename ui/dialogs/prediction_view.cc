@@ -6,8 +6,10 @@
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QScrollArea>
+#include <QStackedWidget>
 #include <QTabWidget>
 #include <QTableView>
+#include <QToolButton>
 #include <QVBoxLayout>
 #include <cmath>
 
@@ -15,6 +17,7 @@
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/plan_timeline.h"
 #include "ui/dialogs/what_if_panel.h"
+#include "ui/models/breakdown_model.h"
 #include "ui/models/placement_model.h"
 #include "ui/models/summary_model.h"
 #include "ui/theme/format.h"
@@ -116,13 +119,26 @@ QWidget* PredictionView::buildBars() {
   auto* page = new QWidget(this);
   auto* layout = new QVBoxLayout(page);
   layout->setContentsMargins(0, kSpaceS, 0, 0);
+  barsAsTable_ = makeToolButton("launchBarsAsTable", "table", page);
+  barsAsTable_->setCheckable(true);
   bars_ = new BreakdownBars("launchBars", page);
   auto* scroll = new QScrollArea(page);
   scroll->setObjectName("launchBarsScroll");
   scroll->setWidget(bars_);
   scroll->setWidgetResizable(true);
   scroll->setFocusPolicy(Qt::NoFocus);
-  layout->addWidget(scroll);
+  barsModel_ = new BreakdownModel(this);
+  barsTable_ = new QTableView(page);
+  barsTable_->setObjectName("launchBarsTable");
+  barsTable_->setModel(barsModel_);
+  applyTableStyle(barsTable_);
+  setColumns(barsTable_, {64, 96, 66, 82, 92, 78, 78, 88, 72});
+  auto* stack = new QStackedWidget(page);
+  stack->addWidget(scroll);
+  stack->addWidget(barsTable_);
+  layout->addWidget(barsAsTable_, 0, Qt::AlignRight);
+  layout->addWidget(stack, 1);
+  connect(barsAsTable_, &QToolButton::toggled, stack, &QStackedWidget::setCurrentIndex);
   return page;
 }
 
@@ -209,6 +225,7 @@ void PredictionView::showKind(bool ofProgram) {
 
 void PredictionView::clear() {
   placementModel_->setRanks({});
+  barsModel_->setBars({});
   bars_->setBars({});
   timeline_->setPreview(nullptr);
   plan_->clear();
@@ -281,6 +298,7 @@ void PredictionView::show(const std::shared_ptr<const app::Preview>& shown, bool
     bar.hasPredicted = true;
     bars.push_back(std::move(bar));
   }
+  barsModel_->setBars(bars);
   bars_->setBars(std::move(bars));
   timeline_->setPreview(told ? shown : nullptr);
   plan_->setPlainText(QString::fromStdString(preview.planText));
@@ -314,6 +332,9 @@ void PredictionView::retranslate() {
   tabs_->setAccessibleName(tr("Prediction"));
   placement_->setAccessibleName(tr("Placement"));
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
+  barsTable_->setAccessibleName(tr("Predicted step time of each rank, as a table"));
+  setTexts(barsAsTable_, tr("Show the data as a table"));
+  barsModel_->retranslate();
   candidates_->setAccessibleName(tr("Compare strategies"));
   candidates_->setToolTip(tr("Double-click a strategy to choose it"));
   placementModel_->retranslate();

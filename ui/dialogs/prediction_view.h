@@ -19,11 +19,13 @@ class QPushButton;
 class QScrollArea;
 class QTabWidget;
 class QTableView;
+class QToolButton;
 
 namespace lockstep::ui {
 
 class AdvicePanel;
 class BreakdownBars;
+class BreakdownModel;
 class ColumnFitter;
 class Figure;
 class PlacementModel;
@@ -82,6 +84,9 @@ class PredictionView : public QWidget {
   QLabel* remarks_ = nullptr;
   QScrollArea* remarksArea_ = nullptr;
   BreakdownBars* bars_ = nullptr;
+  BreakdownModel* barsModel_ = nullptr;
+  QTableView* barsTable_ = nullptr;
+  QToolButton* barsAsTable_ = nullptr;
   PlanTimeline* timeline_ = nullptr;
   QPlainTextEdit* plan_ = nullptr;
   QTableView* candidates_ = nullptr;

@@ -1,5 +1,6 @@
 #include "ui/models/breakdown_model.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "ui/theme/format.h"
@@ -8,9 +9,11 @@
 namespace lockstep::ui {
 
 void BreakdownModel::setBars(std::vector<BreakdownBar> bars) {
-  if (bars.size() != bars_.size()) {
+  const bool hasMeasured = std::ranges::any_of(bars, &BreakdownBar::hasMeasured);
+  if (bars.size() != bars_.size() || hasMeasured != hasMeasured_) {
     beginResetModel();
     bars_ = std::move(bars);
+    hasMeasured_ = hasMeasured;
     endResetModel();
     return;
   }
@@ -24,7 +27,7 @@ void BreakdownModel::retranslate() {
 }
 
 int BreakdownModel::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : static_cast<int>(bars_.size()) * 2;
+  return parent.isValid() ? 0 : static_cast<int>(bars_.size()) * rowsPerBar();
 }
 int BreakdownModel::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : kPhaseCount + 3;
@@ -32,8 +35,8 @@ int BreakdownModel::columnCount(const QModelIndex& parent) const {
 
 QVariant BreakdownModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
-  const BreakdownBar& bar = bars_[static_cast<std::size_t>(index.row() / 2)];
-  const bool measured = index.row() % 2 == 0;
+  const BreakdownBar& bar = bars_[static_cast<std::size_t>(index.row() / rowsPerBar())];
+  const bool measured = hasMeasured_ && index.row() % 2 == 0;
   if (role == Qt::TextAlignmentRole && index.column() > 1)
     return int(Qt::AlignRight | Qt::AlignVCenter);
   if (role == Qt::ForegroundRole && !measured) return Theme::instance().color("muted");

@@ -1,5 +1,5 @@
-// BreakdownModel: the table of the step-time bars: one row per rank, with measured and predicted
-// time of each phase.
+// BreakdownModel: the table of the step-time bars: the time of each phase, in two rows per rank,
+// measured and predicted; one row, predicted, where nothing is measured.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -20,7 +20,10 @@ class BreakdownModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
-  std::vector<BreakdownBar> bars_;  // two rows each: measured, predicted
+  int rowsPerBar() const { return hasMeasured_ ? 2 : 1; }
+
+  std::vector<BreakdownBar> bars_;
+  bool hasMeasured_ = false;  // any of them
 };
 
 }  // namespace lockstep::ui

@@ -186,6 +186,16 @@ void MainWindow::makeToolActions() {
         },
         "verify %1 --ranks 2");
   });
+  command("actionSimulate", QT_TR_NOOP("&Simulate a step…"), "step-forward", {}, [this] {
+    openCommand(
+        [] {
+          return CommandDialog::Texts{
+              tr("Simulate a step"),
+              tr("Plans the model for several nodes, and shows what each rank does when in a step. "
+                 "Unsaved changes of the model are saved first.")};
+        },
+        "simulate %1 --local 2");
+  });
   command("actionBench", QT_TR_NOOP("&Benchmark this machine…"), "chart", {}, [this] {
     openCommand(
         [] {
@@ -319,7 +329,8 @@ void MainWindow::makeMenus() {
   menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionFaster",
                    "actionStop", "actionKill", "-", "actionResume", "actionRerun", "actionClone",
                    "-", "actionReport", "actionHistory"});
-  menu("menuTools", {"actionVerify", "actionBench", "actionDoctor", "actionPictures"});
+  menu("menuTools",
+       {"actionVerify", "actionSimulate", "actionBench", "actionDoctor", "actionPictures"});
   menu("menuHelp", {"actionLearn", "-", "actionWelcome", "actionShortcuts", "actionAbout"});
   menus_ << recentMenu_ << language;
 
