@@ -72,7 +72,7 @@ void GridView::showAwaited() {
   if (!awaited_ || rowsAll_ == 0 || awaited_->rows.end > rowsAll_) return;
   if (awaited_->x.end > xAll_.end + 1e-9 * xAll_.span()) return;
   const Zoom zoom = *std::exchange(awaited_, std::nullopt);
-  show(zoom.x, zoom.rows.span() > 0 ? zoom.rows : rows_);
+  showPart(zoom.x, zoom.rows.span() > 0 ? zoom.rows : rows_);
 }
 
 std::optional<GridView::Range> GridView::xZoom() const {
@@ -83,7 +83,7 @@ std::optional<GridView::Range> GridView::xZoom() const {
 void GridView::showX(const std::optional<Range>& x) {
   awaited_.reset();
   if (rowsAll_ > 0)
-    show(x.value_or(xAll_), rows_);
+    showPart(x.value_or(xAll_), rows_);
   else if (x)
     awaited_ = Zoom{*x, {0, 0}};
 }
@@ -96,11 +96,11 @@ void GridView::showAll() {
 }
 
 void GridView::setView(const Range& x, const Range& rows) {
-  show(x, rows);
+  showPart(x, rows);
   Q_EMIT viewChanged();
 }
 
-void GridView::show(const Range& x, const Range& rows) {
+void GridView::showPart(const Range& x, const Range& rows) {
   const auto within = [](Range range, double begin, double end, double least) {
     const double span = std::clamp(range.span(), std::min(least, end - begin), end - begin);
     range.begin = std::clamp(range.begin, begin, end - span);

@@ -87,7 +87,7 @@ class GridView : public QWidget {
   double rowAt(double pixel) const;
   void zoom(double factor, double x, bool rows, double row);
   void showAwaited();
-  void show(const Range& x, const Range& rows);
+  void showPart(const Range& x, const Range& rows);
   int tickRoom() const;
   void drawAxes(QPainter& painter) const;
 
