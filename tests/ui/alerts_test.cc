@@ -91,6 +91,69 @@ class AlertsTest : public QObject {
     QVERIFY(told().contains(run.toUtf8()));
   }
 
+  void eachRuleRaisesItsAlert_data() {
+    QTest::addColumn<QByteArray>("rule");
+    QTest::addColumn<QString>("series");
+    QTest::addColumn<QList<double>>("values");  // from step or second 201 on
+    QTest::addColumn<QString>("says");
+    QTest::addColumn<bool>("notifies");
+    const auto row = [](const char* rule, const char* series, const QList<double>& values,
+                        const char* says) {
+      for (const bool notifies : {true, false})
+        QTest::addRow("%s%s", rule, notifies ? "" : " without a notification")
+            << QByteArray(rule) << series << values << says << notifies;
+    };
+    const QList<double> usual(150, 1.0);
+    row("loss-not-finite", "loss", {1, qQNaN()}, "The loss is not finite in step 202.");
+    row("loss-spike", "loss", usual + QList<double>{50, 50, 50}, "The loss 50 in step 353 is ");
+    row("loss-plateau", "loss", usual, "The loss has not improved by 1 % in 50 steps.");
+    row("stall", "loss", {1}, "No step has completed for ");
+    row("gpu-throttled", "node/local2/gpu/0/slowed", usual,
+        "GPU 0 of local2 was slowed down 100 % of the last 60 s.");
+    row("gpu-temperature", "node/local2/gpu/0/temperature", QList<double>(40, 95),
+        "GPU 0 of local2 has 95 °C.");
+    row("disk-free", "node/local2/disk_free", QList<double>(20, 2.0 * (1 << 30)),
+        "local2 has 2 GiB of free disk space.");
+  }
+  void eachRuleRaisesItsAlert() {
+    QFETCH(QByteArray, rule);
+    QFETCH(QString, series);
+    QFETCH(QList<double>, values);
+    QFETCH(QString, says);
+    QFETCH(bool, notifies);
+    const AlertRule which = *app::findAlertRule(rule.toStdString());
+    app::AlertSettings settings;
+    for (auto& one : settings.rules) one.enabled = false;
+    settings.of(which).enabled = true;
+    settings.of(which).actions[0] = notifies;
+    settings.of(AlertRule::kLossPlateau).values[1] = 50;   // steps
+    settings.of(AlertRule::kStall).values = {{10, 0, 1}};  // after a second
+    QVERIFY(app::saveAlertSettings(file(), settings).ok());
+    open();
+    QList<app::AlertEvent> told;
+    connect(&window_->workspace(), &Workspace::notification, window_.get(),
+            [&](const app::AlertEvent& event) { told << event; });
+    const std::string run = home_->addRun(0, app::RunState::RUNNING, 200);
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    app::RunUpdate update;
+    auto& curve = update.series.emplace_back();
+    curve.name = series.toStdString();
+    for (qsizetype i = 0; i < values.size(); ++i)
+      curve.points.push_back({static_cast<double>(201 + i), values[i]});
+    page->document()->take(update);
+    QVERIFY(wait(
+        [&] {
+          page->document()->take({});  // time passes
+          return !rows().isEmpty();
+        },
+        30'000));
+    QCOMPARE(rows().size(), 1);
+    QVERIFY2(rows()[0].startsWith(says) && rows()[0].endsWith("|active"), qPrintable(rows()[0]));
+    QCOMPARE(told.size(), notifies ? 1 : 0);
+    if (notifies) QVERIFY(told[0].rule == which && told[0].run == run);
+  }
+
   // The status bar tells what the messages tell, of the alert that came last.
   void theStatusFollowsItsAlert() {
     open();

@@ -9,6 +9,7 @@
 #include <QTest>
 #include <QtWidgets>
 
+#include "tests/ui/menu_mouse.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/deploy_dialog.h"
@@ -264,27 +265,39 @@ class ClusterPageTest : public QObject {
     dialog->reject();
   }
 
-  void aHostfileIsImported() {
+  void aClusterIsImported_data() {
+    QTest::addColumn<QByteArray>("text");
+    QTest::newRow("hostfile") << QByteArray("n1 slots=2\nn2\n");
+    QTest::newRow("TF_CONFIG") << QByteArray(
+        "{\"cluster\": {\"chief\": [\"n1:2222\"], \"worker\": [\"n2:2222\"]}}");
+  }
+  void aClusterIsImported() {
+    QFETCH(QByteArray, text);
     QTemporaryDir folder;
-    QFile file(folder.filePath("mpi hosts"));
-    QVERIFY(file.open(QIODevice::WriteOnly) && file.write("n1 slots=2\nn2\n") > 0);
+    QFile file(folder.filePath("my hosts"));
+    QVERIFY(file.open(QIODevice::WriteOnly) && file.write(text) == text.size());
     file.close();
-    const auto choose = [&](const QString& path) {
-      window_->findChild<QAction*>("actionImport")->trigger();
-      auto* dialog = window_->findChild<QFileDialog*>("importDialog");
-      Q_EMIT dialog->fileSelected(path);
-      delete dialog;
+    const auto ask = [&] {
+      tests::chooseByMouse(*window_, "menuFile", "actionImport");
+      return QPointer(window_->findChild<QFileDialog*>("importDialog"));
     };
-    choose(file.fileName());
-    auto* page =
-        qobject_cast<ClusterPage*>(window_->findChild<QTabWidget*>("documents")->currentWidget());
+    QPointer<QFileDialog> dialog = ask();
+    QVERIFY(tests::saveAs(dialog, file.fileName()));
+    QVERIFY(wait([&] { return dialog.isNull(); }));
+    auto* page = qobject_cast<ClusterPage*>(window_->currentPage());
     QVERIFY(page);
-    QCOMPARE(page->nodes()->rowCount(), 2);
+    QStringList nodes;
+    for (int row = 0; row < page->nodes()->rowCount(); ++row)
+      nodes << page->nodes()->rows()[row].name;
+    QCOMPARE(nodes, (QStringList{"n1", "n2"}));
     QVERIFY(page->isModified());
     const MessagePanel* said = page->message();
     QVERIFY2(said->details().contains("lockstep cluster import '" + file.fileName() + "'"),
              qPrintable(said->details()));
-    choose(folder.filePath("absent"));
+    dialog = ask();
+    QVERIFY(dialog);
+    Q_EMIT dialog->fileSelected(folder.filePath("absent"));  // removed since it was chosen
+    dialog->reject();
     QVERIFY2(said->isVisible() && said->details().contains("absent"), qPrintable(said->details()));
   }
 

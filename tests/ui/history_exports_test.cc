@@ -72,6 +72,26 @@ class HistoryExportsTest : public QObject, tests::HistoryWindow {
     QVERIFY(wait([&] { return window_->currentPage()->message()->what().contains(other); }));
   }
 
+  void theCurvesOfARunAreExported() {
+    page_->selectRun(runs_[1]);
+    menuOf("exportButton", "historyExportCsv");
+    const QString path = home_->path("run.csv");
+    QVERIFY(saveAs(page_->findChild<QFileDialog*>("exportCsvDialog"), path));
+    QVERIFY(wait([&] { return page_->message()->what().contains(path); }));
+    const auto history = app::History::open(home_->home().historyFolder());
+    const auto store = (*history)->openRun(runs_[1].toStdString());
+    const auto losses = (*store)->readAll("loss");
+    QVERIFY(losses.ok() && losses->size() == 120);
+    const QByteArrayList lines = readAll(path).split('\n');
+    const qsizetype column = lines[0].split(',').indexOf("loss");
+    QVERIFY2(lines[0].startsWith("step,") && column > 0, lines[0].constData());
+    for (int step = 1; step <= 120; ++step) {
+      const QByteArrayList cells = lines[step].split(',');
+      QCOMPARE(cells[0].toInt(), step);
+      QCOMPARE(cells[column].toDouble(), (*losses)[static_cast<std::size_t>(step - 1)].y);
+    }
+  }
+
   // By the menu of the window too; those that were selected when it was asked for; and though the
   // page is closed meanwhile the job comes to its end.
   void severalReportsAreExported() {

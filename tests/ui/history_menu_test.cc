@@ -1,4 +1,5 @@
-// The menu of a run in the history: it clones, reruns, asks what if and seeks a faster strategy.
+// What is done with runs of the history: they are opened, compared and deleted, and their menu
+// clones, reruns, asks what if and seeks a faster strategy.
 #include <QTest>
 #include <QtWidgets>
 
@@ -21,6 +22,58 @@ class HistoryMenuTest : public QObject, tests::HistoryWindow {
  private Q_SLOTS:
   void init() { openHistory(); }
   void cleanup() { closeHistory(); }
+
+  void runsAreOpened() {
+    const auto isShown = [&](const QString& run) {
+      const auto* opened = qobject_cast<RunPage*>(window_->currentPage());
+      return opened && opened->document()->run() == run;
+    };
+    QTest::mouseClick(table_->viewport(), Qt::LeftButton, {}, cellOf(runs_[0]));
+    QTest::mouseDClick(table_->viewport(), Qt::LeftButton, {}, cellOf(runs_[0]));
+    QVERIFY(isShown(runs_[0]));
+    window_->openHistory();
+    QTest::mouseClick(table_->viewport(), Qt::LeftButton, {}, cellOf(runs_[1]));
+    QTest::mouseClick(page_->findChild<QPushButton*>("openRunButton"), Qt::LeftButton);
+    QVERIFY(isShown(runs_[1]));
+    window_->openHistory();
+    QTest::mouseClick(table_->viewport(), Qt::LeftButton, {}, cellOf(runs_[2]));
+    QTest::keyClick(table_, Qt::Key_Return);
+    QVERIFY(isShown(runs_[2]));
+    // Several at once.
+    window_->openHistory();
+    QTest::mouseClick(table_->viewport(), Qt::LeftButton, Qt::ControlModifier, cellOf(runs_[3]));
+    QCOMPARE(page_->selectedRuns().size(), 2);
+    QTest::keyClick(table_, Qt::Key_Return);
+    QVERIFY(isShown(runs_[2]) || isShown(runs_[3]));
+    QCOMPARE(window_->pages().size(), 5);
+  }
+
+  void runsAreComparedAndDeleted() {
+    QTest::mouseClick(table_->viewport(), Qt::LeftButton, {}, cellOf(runs_[0]));
+    QTest::mouseClick(table_->viewport(), Qt::LeftButton, Qt::ControlModifier, cellOf(runs_[1]));
+    auto* button = page_->findChild<QToolButton*>("differencesButton");
+    const auto* differences = page_->findChild<QTableView*>("specDifferences");
+    QTest::mouseClick(button, Qt::LeftButton);
+    QVERIFY(differences->isVisible());
+    QVERIFY(wait([&] { return differences->model()->columnCount() == 3; }));
+    QVERIFY(differences->model()->rowCount() > 0);
+    QTest::mouseClick(button, Qt::LeftButton);
+    QVERIFY(!differences->isVisible());
+    // Deleting asks, and what is selected then is asked anew.
+    auto* erase = page_->findChild<QPushButton*>("deleteRunButton");
+    QTest::mouseClick(erase, Qt::LeftButton);
+    QCOMPARE(page_->message()->what(), QString("Delete 2 runs?"));
+    QTest::mouseClick(page_->message()->findChild<QToolButton*>("messageClose"), Qt::LeftButton);
+    QTest::mouseClick(table_->viewport(), Qt::LeftButton, {}, cellOf(runs_[2]));
+    QTest::mouseClick(erase, Qt::LeftButton);
+    QCOMPARE(page_->message()->what(), QString("Delete this run?"));
+    QCOMPARE(page_->runs()->rowCount(), 4);
+    QTest::mouseClick(page_->message()->findChild<QPushButton*>("messageAction"), Qt::LeftButton);
+    QVERIFY(wait([&] { return page_->runs()->rowCount() == 3; }));
+    QVERIFY(page_->runs()->find(runs_[2]) < 0);
+    const auto history = app::History::open(home_->home().historyFolder());
+    QVERIFY(!(*history)->openRun(runs_[2].toStdString()).ok());
+  }
 
   void theMenuOfARunClonesAndReruns() {
     QVERIFY(chooseInMenu("historyRerun"));
@@ -160,6 +213,9 @@ class HistoryMenuTest : public QObject, tests::HistoryWindow {
   }
 
  private:
+  QPoint cellOf(const QString& run) const {
+    return table_->visualRect(page_->runs()->index(page_->runs()->find(run), 0)).center();
+  }
   // By the right mouse button on the first run.
   bool chooseInMenu(const char* name) {
     page_->selectRun(runs_[0]);

@@ -5,6 +5,7 @@
 #include <QtWidgets>
 #include <random>
 
+#include "engine/base/file.h"
 #include "tests/ui/history_fixture.h"
 #include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/tags_dialog.h"
@@ -336,12 +337,14 @@ class HistoryPageTest : public QObject, tests::HistoryWindow {
   }
 
   void curvesOverOtherAxes() {
-    // One of before the time of steps was recorded.
+    // A model of text, of before the time of steps was recorded.
     auto history = app::History::open(home_->home().historyFolder());
     app::RunRow bare = rowOf(0);
     bare.run = "20240501-000000-bare";
     bare.createdNs += 1;
-    QVERIFY((*history)->add(bare, {}).ok());
+    app::RunDocuments documents;
+    documents.specYaml = *readFile(tests::examplePath("gpt-tiny.yaml"), 1 << 20);
+    QVERIFY((*history)->add(bare, documents).ok());
     auto store = (*history)->openRun(bare.run);
     QVERIFY((*store)->lockForRecording().ok());
     app::RunBatch batch;
@@ -369,8 +372,9 @@ class HistoryPageTest : public QObject, tests::HistoryWindow {
     }
     QTest::keyClick(axis, Qt::Key_Down);  // samples
     QVERIFY(wait([&] { return lastX(0) == 120 * 32 || lastX(0) == 120 * 64; }));
-    QTest::keyClick(axis, Qt::Key_Down);  // tokens: these models have none
-    QVERIFY(wait([&] { return page_->overlay()->sampleCount() == 0; }));
+    QTest::keyClick(axis, Qt::Key_Down);  // tokens: 12 sequences of 64 a step
+    QVERIFY(wait([&] { return page_->overlay()->sampleCount() == 2; }));
+    QCOMPARE(lastX(page_->runs()->find(QString::fromStdString(bare.run))), 2.0 * 12 * 64);
     QVERIFY2(note->text().contains("its data is not text"), qPrintable(note->text()));
     auto* curve = page_->findChild<QComboBox*>("overlayCurve");
     curve->setCurrentIndex(curve->findData("epoch/eval_loss"));

@@ -13,6 +13,7 @@
 #include "tests/support/paths.h"
 
 #include "tests/support/sshd.h"
+#include "tests/ui/menu_mouse.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
@@ -192,13 +193,7 @@ class StudioRoad {
 
   // Chooses an entry of a menu by mouse, once it is enabled.
   void choose(const char* menuName, const char* entryName) {
-    auto* menu = window_->findChild<QMenu*>(menuName);
-    auto* entry = window_->findChild<QAction*>(entryName);
-    QVERIFY(menu && entry && wait([&] { return entry->isEnabled(); }));
-    QMenuBar* bar = window_->menuBar();
-    QTest::mouseClick(bar, Qt::LeftButton, {}, bar->actionGeometry(menu->menuAction()).center());
-    QVERIFY(wait([&] { return menu->isVisible(); }));
-    QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(entry).center());
+    chooseByMouse(*window_, menuName, entryName);
   }
 
   // The end of a run that would go on: each of its curves has every step.

@@ -11,6 +11,8 @@
 #include "engine/base/clock.h"
 #include "engine/storage/database.h"
 #include "lockstep/run/v1/telemetry.pb.h"
+#include "tests/support/systemd.h"
+#include "ui/dialogs/deploy_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/preflight_model.h"
@@ -72,6 +74,53 @@ class StudioRunTest : public QObject {
     trainAndExport(cluster);
     if (!QTest::currentTestFailed()) measuresBeforehand(cluster);
     if (!QTest::currentTestFailed()) closesWhileItMeasures(cluster);
+    road_->close();
+    road_->endAgents();  // before their work folders go
+  }
+
+  // By the dialog, in a way chosen there, on a host that has nothing of Lockstep yet.
+  void agentsAreDeployed_data() {
+    QTest::addColumn<int>("choice");
+    QTest::addColumn<QByteArray>("expected");
+    QTest::newRow("detached") << 1 << QByteArray("detached");
+    QTest::newRow("systemd user unit") << 2 << QByteArray("unit");
+  }
+  void agentsAreDeployed() {
+    QFETCH(int, choice);
+    QFETCH(QByteArray, expected);
+    const test::TempFolder folder;
+    test::makeKey(folder / "key");
+    test::makeSystemd(folder / "systemd");
+    for (const char* file : {"manager", "linger"})
+      test::writeText(folder / (std::string("systemd/") + file), "");
+    test::SshdOptions options;
+    options.extraConfig = "SetEnv SHLVL=1 PATH=" + (folder / "systemd") + ":/usr/bin:/bin";
+    std::string why;
+    const auto server = test::Sshd::start(folder / "sshd", folder / "key", options, &why);
+    if (!server) QSKIP(why.c_str());
+    test::writeText(folder / "known_hosts", server->knownHostsLine() + "\n", 0600);
+    test::writeText(folder / "ssh_config",
+                    test::sshConfigFor({server.get()}, folder / "known_hosts", folder / "key"),
+                    0600);
+    test::writeText(folder / "lab.yaml",
+                    "version: 1\nname: lab\nnodes:\n  - {name: n1, ssh: {host: n1}, workdir: " +
+                        (folder / "work") + "}\n");
+    road_->open(QString::fromStdString(folder / "ssh_config"));
+    auto* page = qobject_cast<ui::ClusterPage*>(
+        road_->window()->openFile(QString::fromStdString(folder / "lab.yaml")));
+    QVERIFY(page);
+    road_->choose("menuCluster", "actionDeploy");
+    auto* dialog = page->findChild<ui::DeployDialog*>();
+    QVERIFY(dialog && tests::wait([&] { return dialog->isVisible(); }));
+    for (int i = 0; i < choice; ++i)
+      QTest::keyClick(dialog->findChild<QComboBox*>("deployStart"), Qt::Key_Down);
+    QTest::mouseClick(dialog->findChild<QPushButton*>("deployDialogAccept"), Qt::LeftButton);
+    QVERIFY2(tests::wait([&] { return page->connectedCount() == 1; }),
+             qPrintable(page->message()->details()));
+    const int agent = page->liveIfAny()->session().status(0).inventory.agentPid;
+    road_->sawAgent(agent);
+    QCOMPARE(test::startOf(agent), expected.toStdString());
+    QVERIFY(QFileInfo::exists(QString::fromStdString(folder / "work/versions")));
     road_->close();
     road_->endAgents();  // before their work folders go
   }

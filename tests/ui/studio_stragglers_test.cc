@@ -9,11 +9,14 @@
 #include <random>
 #include <vector>
 
+#include "app/cluster/preflight.h"
 #include "tests/cluster/control_group.h"
 #include "tests/cluster/runs_on_hosts.h"
 #include "tests/cluster/straggler_runs.h"
 #include "tests/support/pytorch.h"
 #include "tests/ui/studio_road.h"
+#include "ui/dialogs/preflight_dialog.h"
+#include "ui/models/preflight_model.h"
 #include "ui/plots/heat_map_view.h"
 
 using namespace lockstep;
@@ -62,6 +65,39 @@ class StudioStragglersTest : public QObject {
     QTest::mouseClick(cluster_->findChild<QPushButton*>("connectButton"), Qt::LeftButton);
     QVERIFY2(wait([&] { return cluster_->connectedCount() == kHosts; }),
              qPrintable(cluster_->message()->details()));
+  }
+
+  // Links that sent 100 MB/s before are measured while one host is behind a thin line.
+  void thePreflightNamesTheWeakLinks() {
+    const QStringList thin{"n1>n2", "n2>n1", "n2>n3", "n3>n2"}, usual{"n1>n3", "n3>n1"};
+    app::PreflightResult before;
+    for (const QString& link : thin + usual)
+      before.values.push_back({app::PreflightValue::Kind::kBandwidth,
+                               link.section('>', 0, 0).toStdString(),
+                               link.section('>', 1).toStdString(), 1e8});
+    const std::string name = cluster_->document()->spec().value("name").value_or("");
+    QVERIFY(app::addPreflight(home_->home(), name, before).ok());
+    QVERIFY(on_.hosts().limitRate(2, 60));
+    QTest::mouseClick(cluster_->findChild<QToolButton*>("preflightButton"), Qt::LeftButton);
+    QPointer<ui::PreflightDialog> dialog = cluster_->findChild<ui::PreflightDialog*>();
+    const bool measured = dialog && wait([&] { return !dialog->measuring(); });
+    QVERIFY(on_.hosts().unlimitRate(2));
+    QVERIFY(measured);
+    const auto* table = dialog->findChild<QTableView*>("preflightTable")->model();
+    const auto at = [&](int row, int column) {
+      return table->index(row, column).data().toString();
+    };
+    QMap<QString, QString> grades;  // of links
+    for (int row = 0; row < table->rowCount(); ++row)
+      if (at(row, ui::PreflightModel::kWhat) == "Bandwidth")
+        grades[at(row, ui::PreflightModel::kNode) + ">" + at(row, ui::PreflightModel::kPeer)] =
+            at(row, ui::PreflightModel::kGrade);
+    for (const QString& link : thin + usual)
+      QVERIFY2(grades[link] == (thin.contains(link) ? "weak" : "good"),
+               qPrintable(link + " is " + grades[link]));
+    QVERIFY(dialog->findChild<QLabel*>("preflightOutcome")->text().contains("Weak values: "));
+    QTest::mouseClick(dialog->findChild<QPushButton*>("preflightDialogReject"), Qt::LeftButton);
+    QVERIFY(wait([&] { return dialog.isNull(); }));
   }
 
   void stragglers_data() {

@@ -67,6 +67,54 @@ class StudioTroubleTest : public QObject {
     road_->close();  // before its host
   }
 
+  // By the command that the refusal tells; the new key is asked about like that of a new host.
+  void aChangedHostKeyIsTrustedOnceTheOldOneIsRemoved() {
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+    const test::TempFolder folder;
+    test::makeKey(folder / "key");
+    std::string why;
+    const auto server = test::Sshd::start(folder / "sshd", folder / "key", {}, &why);
+    if (!server) QSKIP(why.c_str());
+    test::writeText(folder / "known_hosts", server->knownHostsLine() + "\n", 0600);
+    server->replaceHostKey();
+    test::writeText(folder / "ssh_config",
+                    test::sshConfigFor({server.get()}, folder / "known_hosts", folder / "key"),
+                    0600);
+    test::writeText(folder / "lab.yaml",
+                    "version: 1\nname: lab\nnodes:\n  - {name: n1, ssh: {host: n1}, workdir: " +
+                        (folder / "work") + "}\n");
+    road_->open(QString::fromStdString(folder / "ssh_config"));
+    auto* page = qobject_cast<ui::ClusterPage*>(
+        road_->window()->openFile(QString::fromStdString(folder / "lab.yaml")));
+    QVERIFY(page);
+    auto* connectButton = page->findChild<QPushButton*>("connectButton");
+    for (int i = 0; i < 2; ++i) {  // refused until then
+      page->message()->clear();
+      QTest::mouseClick(connectButton, Qt::LeftButton);
+      QVERIFY(wait([&] { return page->message()->details().contains("has changed"); }));
+      QVERIFY(!road_->window()->findChild<ui::HostKeyDialog*>());
+    }
+    const QString remove = QRegularExpression("ssh-keygen -f '[^']+' -R '[^']+'")
+                               .match(page->message()->details())
+                               .captured();
+    QVERIFY2(!remove.isEmpty(), qPrintable(page->message()->details()));
+    QCOMPARE(QProcess::execute("sh", {"-c", remove}), 0);
+    QTest::mouseClick(connectButton, Qt::LeftButton);
+    ui::HostKeyDialog* ask = nullptr;
+    QVERIFY(wait([&] {
+      ask = road_->window()->findChild<ui::HostKeyDialog*>();
+      return ask && ask->isVisible();
+    }));
+    QCOMPARE(ask->findChild<QLineEdit*>("hostKeyFingerprint")->text().toStdString(),
+             server->fingerprint());
+    QTest::mouseClick(ask->findChild<QPushButton*>("hostKeyDialogAccept"), Qt::LeftButton);
+    QVERIFY2(wait([&] { return page->connectedCount() == 1; }),
+             qPrintable(page->message()->details()));
+    road_->sawAgent(page->liveIfAny()->session().status(0).inventory.agentPid);
+    road_->close();
+    road_->endAgents();  // before their work folders go
+  }
+
   void runThatANodeCannotTake_data() {
     QTest::addColumn<QString>("name");
     for (const std::string& name : test::RunTrouble::all())

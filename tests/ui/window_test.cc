@@ -3,6 +3,7 @@
 #include <QtWidgets>
 #include <random>
 
+#include "tests/ui/menu_mouse.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/models/alert_model.h"
@@ -21,6 +22,15 @@ using namespace lockstep::ui;
 using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
 using lockstep::tests::wait;
+
+namespace {
+
+QString readAll(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? QString::fromUtf8(file.readAll()) : QString();
+}
+
+}  // namespace
 
 class WindowTest : public QObject {
   Q_OBJECT
@@ -165,6 +175,34 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return model->rowCount(model->index(NavigatorModel::kRuns, 0)) == 2; }));
     QVERIFY(isChosen(run));
     QVERIFY(isChosen(window_->openHistory()));  // the heading of the runs
+  }
+
+  void entriesOfTheNavigatorOpen() {
+    const QString run = QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 50));
+    auto* tree = window_->findChild<QTreeView*>("navigator");
+    const auto* model = tree->model();
+    QVERIFY(wait([&] { return model->rowCount(model->index(NavigatorModel::kRuns, 0)) == 1; }));
+    const Page* file = window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
+    const auto at = [&](NavigatorModel::Group group) {
+      return tree->visualRect(model->index(0, 0, model->index(group, 0))).center();
+    };
+    const auto shown = [&] { return window_->currentPage()->key(); };
+    QTest::mouseClick(tree->viewport(), Qt::LeftButton, {}, at(NavigatorModel::kRuns));
+    QCOMPARE(shown(), "run:" + run);
+    QTest::mouseClick(tree->viewport(), Qt::LeftButton, {}, at(NavigatorModel::kClusters));
+    QCOMPARE(shown(), file->key());
+    QTest::mouseClick(tree->viewport(), Qt::LeftButton, {}, at(NavigatorModel::kRuns));
+    QTest::mouseDClick(tree->viewport(), Qt::LeftButton, {}, at(NavigatorModel::kRuns));
+    QCOMPARE(shown(), "run:" + run);
+    // With the keyboard nothing opens before Enter: the heading of the runs opens the history.
+    QTest::keyClick(tree, Qt::Key_Up);
+    QCOMPARE(shown(), "run:" + run);
+    QTest::keyClick(tree, Qt::Key_Return);
+    QVERIFY(qobject_cast<HistoryPage*>(window_->currentPage()));
+    QTest::keyClick(tree, Qt::Key_Down);
+    QTest::keyClick(tree, Qt::Key_Return);
+    QCOMPARE(shown(), "run:" + run);
+    QCOMPARE(window_->pages().size(), 3);  // none was opened twice
   }
 
   // Runs of another program, such as the command line, appear while the window is open.
@@ -477,9 +515,9 @@ class WindowTest : public QObject {
   }
 
   void paletteRunsCommands() {
-    window_->findChild<QAction*>("actionPalette")->trigger();
+    QTest::keyClick(window_.get(), Qt::Key_P, Qt::ControlModifier | Qt::ShiftModifier);
     auto* edit = window_->findChild<QLineEdit*>("commandPaletteEdit");
-    QVERIFY(edit->isVisible());
+    QVERIFY(edit && edit->isVisible());
     QTest::keyClicks(edit, "history");
     QTest::keyClick(edit, Qt::Key_Return);
     QVERIFY(qobject_cast<HistoryPage*>(window_->currentPage()));
@@ -526,6 +564,79 @@ class WindowTest : public QObject {
     QVERIFY(window_->findChild<QDockWidget*>("inspectorDock")->isVisible());
   }
 
+  void docksAreHiddenMovedAndPutBack() {
+    window_->resize(1440, 900);
+    const QList<std::pair<QDockWidget*, Qt::DockWidgetArea>> docks{
+        {window_->findChild<QDockWidget*>("navigatorDock"), Qt::LeftDockWidgetArea},
+        {window_->findChild<QDockWidget*>("inspectorDock"), Qt::RightDockWidgetArea},
+        {window_->findChild<QDockWidget*>("messageDock"), Qt::BottomDockWidgetArea}};
+    const auto areAsAtFirst = [&] {
+      return std::all_of(docks.begin(), docks.end(), [&](const auto& one) {
+        return one.first->isVisible() && !one.first->isFloating() &&
+               window_->dockWidgetArea(one.first) == one.second;
+      });
+    };
+    QVERIFY(wait(areAsAtFirst));
+    const auto choose = [&](const QString& entry) {
+      tests::chooseByMouse(*window_, "menuView", qPrintable(entry));
+    };
+    for (const auto& [dock, area] : docks) {
+      choose("toggle_" + dock->objectName());
+      QVERIFY2(dock->isHidden(), qPrintable(dock->objectName()));
+    }
+    QDockWidget* messages = docks.last().first;
+    choose("toggle_messageDock");
+    QVERIFY(messages->isVisible());
+    const QPoint title(20, messages->widget()->y() / 2);
+    QTest::mouseDClick(messages, Qt::LeftButton, {}, title);
+    QVERIFY(messages->isFloating());
+    choose("actionDefaultLayout");
+    QVERIFY(wait(areAsAtFirst));
+    // Dragged by its title to the upper edge.
+    const QPoint from = messages->mapToGlobal(title);
+    const QPoint to =
+        window_->mapToGlobal(QPoint(window_->width() / 2, window_->centralWidget()->y() + 5));
+    QTest::mousePress(messages, Qt::LeftButton, {}, title);
+    for (int step = 1; step <= 10; ++step)  // it follows
+      QTest::mouseMove(messages, messages->mapFromGlobal(from + (to - from) * step / 10));
+    QTest::mouseRelease(messages, Qt::LeftButton, {}, messages->mapFromGlobal(to));
+    QVERIFY(wait([&] {
+      return !messages->isFloating() && window_->dockWidgetArea(messages) == Qt::TopDockWidgetArea;
+    }));
+    choose("actionDefaultLayout");
+    QVERIFY(wait(areAsAtFirst));
+  }
+
+  // Keys in the text of a file, and an end without closing: the window that is opened then has what
+  // was written.
+  void typedTextOutlivesAnAbruptEnd() {
+    const QString path = home_->path("mine.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    window_->restoreSession();  // as at each start
+    Page* page = window_->openFile(path);
+    auto* editor = page->findChild<QPlainTextEdit*>("yamlEditor");
+    QTest::mouseClick(editor->viewport(), Qt::LeftButton);
+    QTest::keyClick(editor, Qt::Key_Home, Qt::ControlModifier);
+    QTest::keyClicks(editor, "# of my lab");
+    const QString text = editor->toPlainText();
+    QVERIFY(text.startsWith("# of my lab"));
+    const QString kept = SpecDocument::recoveryPath(path, home_->path("home/recovery"));
+    QVERIFY(wait([&] { return readAll(kept) == text; }, 30'000));
+    // The first window does nothing more, as if it had been killed, and its session is not closed.
+    const std::unique_ptr<MainWindow> killed = std::move(window_);
+    tests::openWindow(window_, *home_);
+    window_->restoreSession();
+    auto* again = qobject_cast<ClusterPage*>(window_->currentPage());
+    QVERIFY(again && again->isModified());
+    QCOMPARE(again->filePath(), path);
+    QCOMPARE(again->findChild<QPlainTextEdit*>("yamlEditor")->toPlainText(), text);
+    QCOMPARE(again->message()->what(), QString("Unsaved text was recovered."));
+    QVERIFY(readAll(path) != text);
+    tests::chooseByMouse(*window_, "menuEdit", "actionUndo");
+    QCOMPARE(again->document()->text(), readAll(path));
+  }
+
   // With what was written into it.
   void aCloneThatWasNotSavedComesBack() {
     const std::string run = home_->addRun(0, app::RunState::SUCCEEDED, 100);
@@ -567,6 +678,10 @@ class WindowTest : public QObject {
     QCOMPARE(window_->currentPage(), page);
     QVERIFY2(page->message()->isVisible() && page->message()->what().contains("recovery"),
              qPrintable(page->message()->what()));
+    QTest::mouseClick(page->message()->findChild<QPushButton*>("messageCopy"), Qt::LeftButton);
+    const QString copied = QApplication::clipboard()->text();
+    QCOMPARE(copied, page->message()->details());
+    QVERIFY2(copied.contains(page->message()->what()), qPrintable(copied));
     QVERIFY(page->save());
     QVERIFY(window_->close());
   }

@@ -185,7 +185,9 @@ void ClusterPage::connectParts() {
   });
   connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
     if (auto cluster = live()) {
-      const int node = cluster->session().find(nodes_->rows()[index.row()].name.toStdString());
+      const QString name = nodes_->rows()[index.row()].name;
+      const int node = cluster->session().find(name.toStdString());
+      endFailure(name);
       if (node >= 0) cluster->session().connect(node);
     }
   });
@@ -226,6 +228,7 @@ int ClusterPage::connectedCount() const {
 
 void ClusterPage::connectAll() {
   message()->clear();
+  endFailures();  // what fails again is told again
   if (auto cluster = live()) cluster->session().connect();
 }
 
@@ -238,7 +241,7 @@ void ClusterPage::dropLive() {
   live_->disconnect(this);
   live_.reset();
   deploy_->end();
-  for (const QString& node : failures_.keys()) endFailure(node);
+  endFailures();
 }
 
 bool ClusterPage::canDeploy() const {
@@ -508,8 +511,12 @@ void ClusterPage::endFailure(const QString& node) {
   Q_EMIT alertOver(key() + ":node:" + node);
 }
 
-void ClusterPage::endAlerts() {
+void ClusterPage::endFailures() {
   for (const QString& node : failures_.keys()) endFailure(node);
+}
+
+void ClusterPage::endAlerts() {
+  endFailures();
   for (const QString& node : gpuAlerts_.keys())
     endGpuAlerts(node, std::numeric_limits<Nanoseconds>::max());
 }

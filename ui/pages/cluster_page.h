@@ -96,7 +96,8 @@ class ClusterPage : public SpecPage {
   void takeGpus(const QString& name, const std::vector<app::GpuLoad>& gpus, double now);
   void alertGpus(const QString& node, const app::NodeLoad& load);
   void showFailure(const app::NodeStatus& status);
-  void endFailure(const QString& node);                    // it is connected, or gone
+  void endFailure(const QString& node);  // it is connected, or gone
+  void endFailures();
   void endGpuAlerts(const QString& node, Nanoseconds by);  // those last seen by then
   void buildGpuPlots();
   void nameGpuPlots();

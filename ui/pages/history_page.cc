@@ -96,6 +96,8 @@ void HistoryPage::buildMenus() {
                   [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kRerun); });
   clone_ = action("historyClone", "copy", [this] { Q_EMIT cloneWanted(selectedRun()); });
   openAction_ = action("historyOpen", "open", [this] { open_->click(); });
+  openAction_->setShortcuts({Qt::Key_Return, Qt::Key_Enter});  // in the table
+  openAction_->setShortcutContext(Qt::WidgetShortcut);
   whatIf_ = action("historyWhatIf", "chart", [this] { askWhatIf(); });
   faster_ = action("historyFaster", "faster",
                    [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kFaster); });
@@ -140,6 +142,7 @@ void HistoryPage::buildTable() {
                                    new TagDelegate(RunTableModel::kTagsRole, table_));
   table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
   table_->setContextMenuPolicy(Qt::CustomContextMenu);
+  table_->addAction(openAction_);
   connect(table_, &QTableView::customContextMenuRequested, this, [this](const QPoint& at) {
     if (!selectedRuns().isEmpty()) contextMenu_->popup(table_->viewport()->mapToGlobal(at));
   });

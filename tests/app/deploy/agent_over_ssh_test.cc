@@ -13,6 +13,7 @@
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "tests/support/paths.h"
 #include "tests/support/sshd.h"
+#include "tests/support/systemd.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -24,37 +25,6 @@ using namespace lockstep::app;
   } while (false)
 
 namespace {
-
-// A stand-in for systemd's programs: a unit is a session whose environment names it. The files
-// "manager" and "linger" of the folder say whether a user manager answers, and whether the
-// account lingers.
-void makeSystemd(const std::string& folder) {
-  std::filesystem::create_directories(folder);
-  test::writeText(folder + "/systemctl",
-                  "#!/bin/sh\ncd " + folder +
-                      "\n[ -e manager ] || { echo 'Failed to connect to bus: No medium found' "
-                      ">&2; exit 1; }\n"
-                      "case \"$*\" in *is-active*) for unit; do :; done\n"
-                      "  grep -qs '^State:.[^Z]' \"/proc/$(cat \"active-$unit\")/status\";; esac\n",
-                  0755);
-  test::writeText(folder + "/loginctl",
-                  "#!/bin/sh\n[ -e " + folder + "/linger ] && echo yes || echo no\n", 0755);
-  test::writeText(folder + "/systemd-run",
-                  "#!/bin/sh\necho \"$XDG_RUNTIME_DIR $*\" >> " + folder +
-                      "/log\n"
-                      "[ -e " +
-                      folder +
-                      "/broken ] && { echo 'Job failed.' >&2; exit 1; }\n"
-                      "while [ \"$1\" != -- ]; do case $1 in --unit=*) unit=${1#--unit=};; esac; "
-                      "shift; done\nshift\n"
-                      "env -i HOME=\"$HOME\" UNIT=\"$unit\" XDG_RUNTIME_DIR=\"$XDG_RUNTIME_DIR\" "
-                      "setsid \"$@\" > " +
-                      folder +
-                      "/said || exit\n"
-                      "sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p' " +
-                      folder + "/said > " + folder + "/active-$unit\n",
-                  0755);
-}
 
 // A node whose PATH has the stand-in with these files.
 struct SshHost {
@@ -75,7 +45,7 @@ struct SshHost {
             "tail", "ls", "touch", "dirname", "sha256sum", "find", "readlink", "mv"})
         std::filesystem::create_symlink("/usr/bin/" + std::string(tool), path + "/" + tool);
     } else {
-      makeSystemd(base / "systemd");
+      test::makeSystemd(base / "systemd");
       path = (base / "systemd:") + path;
       for (const QByteArray& file : there.split(' '))
         test::writeText(base / ("systemd/" + file.toStdString()), "");
@@ -105,12 +75,6 @@ bool end(std::int64_t pid) {
     return stat.empty() || stat.find(") Z ") != std::string::npos;
   });
 }
-// As it was started: "unit" or "detached".
-std::string startOf(std::int64_t pid) {
-  const std::string environment = test::readText("/proc/" + std::to_string(pid) + "/environ");
-  const bool unit = environment.find("UNIT=lockstep-agent-") != std::string::npos;
-  return unit ? "unit" : "detached";
-}
 void isRefused(SshHost& host, const Error& error, const std::string& why) {
   QCOMPARE(error.code, Code::kFailedPrecondition);
   QCOMPARE(error.node, std::string("node-1"));
@@ -121,7 +85,7 @@ void isRefused(SshHost& host, const Error& error, const std::string& why) {
   NodeLink detached(host.node, host.options);
   const auto second = detached.ensureAgent();
   VERIFY_OK(second);
-  QCOMPARE(startOf(second->pid), std::string("detached"));
+  QCOMPARE(test::startOf(second->pid), std::string("detached"));
   QVERIFY(end(second->pid));
 }
 
@@ -251,7 +215,7 @@ class AgentOverSshTest : public QObject {
       return;
     }
     VERIFY_OK(agent);
-    QCOMPARE(startOf(agent->pid), expected.toStdString());
+    QCOMPARE(test::startOf(agent->pid), expected.toStdString());
     // Asked again it is found; nothing is started a second time.
     const std::string log = host.log();
     const auto again = link.ensureAgent();
@@ -264,7 +228,7 @@ class AgentOverSshTest : public QObject {
                log.c_str());
       // The user's session ends; the unit does not.
       QVERIFY(host.server->killSessions() > 0);
-      QVERIFY(startOf(agent->pid) == "unit");
+      QVERIFY(test::startOf(agent->pid) == "unit");
     }
     // Whoever comes next, without a choice of their own, starts it alike.
     QVERIFY(end(agent->pid));
@@ -272,14 +236,14 @@ class AgentOverSshTest : public QObject {
     NodeLink later(node, options);
     const auto third = later.ensureAgent();
     VERIFY_OK(third);
-    QCOMPARE(startOf(third->pid), expected.toStdString());
+    QCOMPARE(test::startOf(third->pid), expected.toStdString());
     QVERIFY(end(third->pid));
     // Until another choice is made.
     options.start = AgentStart::kDetached;
     NodeLink back(node, options);
     const auto fourth = back.ensureAgent();
     VERIFY_OK(fourth);
-    QCOMPARE(startOf(fourth->pid), std::string("detached"));
+    QCOMPARE(test::startOf(fourth->pid), std::string("detached"));
     QVERIFY(end(fourth->pid));
   }
 
