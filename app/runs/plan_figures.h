@@ -16,8 +16,8 @@ struct PlanFigure {
   double value = 0;
 };
 // Of a training step. Times are means of the ranks that compute ("time/waiting"), memory is that of
-// the rank that needs most; exchanges ("sent/…", "exchanges/…", by operation and mesh axis) and
-// computation are sums over all ranks.
+// the rank that needs most; exchanges ("sent/…" where something is, "exchanges/…", by operation and
+// mesh axis) and computation are sums over all ranks.
 std::vector<PlanFigure> planFigures(const Preview& preview);
 
 // The figures of two plans side by side, in the order of the first; of one that a plan lacks the

@@ -150,6 +150,7 @@ class LiveBench : public QObject {
     if (!road_) return;
     road_->close();
     road_->endAgents();
+    std::ofstream("/proc/self/autogroup") << 0;
   }
 
   void live() {
@@ -185,8 +186,8 @@ class LiveBench : public QObject {
 
  private:
   // They would be other machines: whenever the window has something to do, they wait. Processes of
-  // different sessions share the cores by their sessions' weights (sched(7), autogroup): the nodes'
-  // get the least, this one's the most that this user may give it.
+  // different sessions share the cores by their sessions' weights (sched(7), autogroup): as far as
+  // this user may, the nodes' are given the least, this one's the most until the end.
   void letNodesGiveWay() const {
     const sched_param none{};
     for (const char* word : {"serve", "supervise"})

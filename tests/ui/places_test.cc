@@ -108,7 +108,7 @@ class PlacesTest : public QObject {
     // The plots over steps show the part that the map shows, and it follows them.
     const auto isShared = [&] {
       return std::abs(lossRange(page).lower - map->xRange().begin) < 1e-6 &&
-             std::abs(lossRange(page).upper - map->xRange().end) < 1e-6;
+             std::abs(lossRange(page).upper + 1 - map->xRange().end) < 1e-6;
     };
     QVERIFY(map->xRange().span() < 200);
     QTRY_VERIFY_WITH_TIMEOUT(isShared(), 60'000);

@@ -180,18 +180,19 @@ void RunPage::buildTabs() {
   body()->addWidget(tabs_, 1);
 }
 
-// The heat map and the plots over steps show the same part of the run.
+// The heat map and the plots over steps show the same steps. The map's cells reach to the next one.
 void RunPage::shareZoom() {
   GridView* map = steps_->map();
-  connect(map, &GridView::viewChanged, stepGroup_, [this, map] {
-    if (const auto x = map->xZoom())
-      stepGroup_->setXRange(x->begin, x->end, nullptr);
-    else if (!stepGroup_->following())
+  connect(map, &GridView::xChosen, stepGroup_, [this, map] {
+    const auto zoom = stepGroup_->zoomed();
+    if (map->xZoom() || (zoom && !zoom->y.empty()))
+      stepGroup_->setXRange(map->xRange().begin, map->xRange().end - 1, nullptr);
+    else
       stepGroup_->follow();
   });
   connect(stepGroup_, &PlotGroup::zoomChanged, map, [this, map] {
     const auto zoom = stepGroup_->zoomed();
-    map->showX(zoom ? std::optional(GridView::Range{zoom->lower, zoom->upper}) : std::nullopt);
+    map->showX(zoom ? std::optional(GridView::Range{zoom->lower, zoom->upper + 1}) : std::nullopt);
   });
 }
 

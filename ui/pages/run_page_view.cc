@@ -58,7 +58,9 @@ void RunPage::restoreView(const QVariantMap& view) {
   for (PlotGroup* group : groups())
     if (const auto zoom = plotZoomOf(view.value(group->objectName()).toMap()))
       group->restoreZoom(*zoom);
-  if (view.contains(steps_->map()->objectName())) steps_->keepView();
+  // What was zoomed stays in sight, not the cell that was chosen.
+  if (known && (view.contains(steps_->map()->objectName()) || stepGroup_->zoomed()))
+    steps_->choose(known->rank, known->step, false);
   for (GridView* grid : findChildren<GridView*>()) {
     const QVariantList ranges = view.value(grid->objectName()).toList();
     const auto x = rangeOf(ranges.value(0)), rows = rangeOf(ranges.value(1));

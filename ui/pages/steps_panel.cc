@@ -154,15 +154,12 @@ void StepsPanel::connectParts() {
   connect(&Theme::instance(), &Theme::changed, this, &StepsPanel::refreshPhases);
 }
 
-void StepsPanel::choose(int rank, qint64 step) {
-  awaited_ = Cell{rank, step};
+void StepsPanel::choose(int rank, qint64 step, bool comesIntoView) {
+  awaited_ = Cell{rank, step, comesIntoView};
   if (!more_.isActive() && map_.ranks() > 0) chooseAwaited();
   if (awaited_ && rank >= 0) dataChanged();  // also while another tab is shown
 }
 int StepsPanel::chosenRank() const { return awaited_ ? awaited_->rank : view_->chosenRank(); }
-void StepsPanel::keepView() {
-  if (awaited_) awaited_->comesIntoView = false;
-}
 GridView* StepsPanel::map() const { return view_; }
 qint64 StepsPanel::chosenStep() const { return awaited_ ? awaited_->step : view_->chosenStep(); }
 

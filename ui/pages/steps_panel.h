@@ -37,11 +37,10 @@ class StepsPanel : public QWidget {
 
   void retranslate();
   // The selected cell; rank -1: none.
-  void choose(int rank, qint64 step);  // as soon as it is read
+  // As soon as it is read.
+  void choose(int rank, qint64 step, bool comesIntoView = true);
   int chosenRank() const;
   qint64 chosenStep() const;
-  // A cell that is awaited is chosen without coming into view: another part was restored.
-  void keepView();
   GridView* map() const;
 
  Q_SIGNALS:

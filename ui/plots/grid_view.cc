@@ -48,12 +48,10 @@ void GridView::markDirty() {
 }
 
 void GridView::setExtent(const Range& x, int rows) {
+  if (all_ || x_ == xAll_) x_ = x;
   xAll_ = x;
   rowsAll_ = rows;
-  if (all_) {
-    x_ = xAll_;
-    rows_ = {0, static_cast<double>(std::max(rows, 1))};
-  }
+  if (all_) rows_ = {0, static_cast<double>(std::max(rows, 1))};
   namesChanged();
   showAwaited();
 }
@@ -82,22 +80,22 @@ std::optional<GridView::Range> GridView::xZoom() const {
 
 void GridView::showX(const std::optional<Range>& x) {
   awaited_.reset();
-  if (rowsAll_ > 0)
-    showPart(x.value_or(xAll_), rows_);
-  else if (x)
-    awaited_ = Zoom{*x, {0, 0}};
+  if (rowsAll_ > 0) showPart(x.value_or(xAll_), rows_);
+  if (x && (rowsAll_ == 0 || x->end > xAll_.end)) awaited_ = Zoom{*x, {0, 0}};
 }
 
 void GridView::showAll() {
+  const bool isOther = xZoom().has_value();
   all_ = true;
   awaited_.reset();
   setExtent(xAll_, rowsAll_);
-  Q_EMIT viewChanged();
+  if (isOther && rowsAll_ > 0) Q_EMIT xChosen();
 }
 
 void GridView::setView(const Range& x, const Range& rows) {
+  const Range before = x_;
   showPart(x, rows);
-  Q_EMIT viewChanged();
+  if (!(x_ == before)) Q_EMIT xChosen();
 }
 
 void GridView::showPart(const Range& x, const Range& rows) {
@@ -154,7 +152,8 @@ QPoint GridView::pixelOf(double x, double row) const {
 }
 
 void GridView::zoom(double factor, double x, bool rows, double row) {
-  awaited_.reset();
+  if (rowsAll_ == 0) return;
+  if (!rows) awaited_.reset();
   const auto about = [factor](Range range, double fixed) {
     return Range{fixed - (fixed - range.begin) * factor, fixed + (range.end - fixed) * factor};
   };

@@ -34,8 +34,8 @@ class GridView : public QWidget {
   std::optional<Zoom> zoomed() const;  // nullopt: all is shown
   // Shows that part once there are data for it, unless a person zooms before.
   void restoreZoom(const Zoom& zoom);
-  // The part of x that is shown, as another view has it too; nullopt: all of it. Without data it is
-  // shown once there are some.
+  // The part of x that is shown, also in another view; nullopt: all of it. Of a part that has no
+  // data yet the rest is shown as it comes.
   std::optional<Range> xZoom() const;
   void showX(const std::optional<Range>& x);
   QRect cellsRect() const;                     // where cells are drawn
@@ -45,7 +45,7 @@ class GridView : public QWidget {
   QSize minimumSizeHint() const override { return {240, 110}; }
 
  Q_SIGNALS:
-  void viewChanged();  // by a person, or by setView() and showAll()
+  void xChosen();  // another part of x, unless by showX() or restoreZoom()
 
  protected:
   // Call after the data have changed; rows 0: no data.

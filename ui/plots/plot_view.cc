@@ -9,7 +9,6 @@
 #include <QTableView>
 #include <QToolButton>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "ui/plots/frame_clock.h"
@@ -22,8 +21,6 @@
 
 namespace lockstep::ui {
 namespace {
-
-constexpr std::chrono::milliseconds kSpreadsInAFrame{8};
 
 // "n2" before "n10".
 bool naturallyBefore(const QString& a, const QString& b) {
@@ -185,6 +182,9 @@ void PlotView::connectParts() {
     else
       detailed_ = 0;  // it is told when the plot comes into view
   });
+  connect(plot_, &QCustomPlot::afterReplot, this, [this] {
+    if (!lines_->isWhole() || !marks_->isWhole()) dirty_ = true;
+  });
   connect(plot_, &QCustomPlot::mouseDoubleClick, this, &PlotView::showAll);
   connect(plot_, &QCustomPlot::mouseMove, this,
           [this](QMouseEvent* event) { pointAt(event->position()); });
@@ -325,10 +325,7 @@ void PlotView::paintAgain() {
   }
   fit();
   askForDetail();
-  lines_->setTimeForSpreads(kSpreadsInAFrame);
   plot_->replot(QCustomPlot::rpQueuedRefresh);  // drawn now: the clock measures it
-  lines_->setTimeForSpreads({});
-  if (!lines_->isWhole()) dirty_ = true;
 }
 
 // For a part that was chosen before its data arrived.

@@ -43,14 +43,14 @@ class Series {
   void clear();
   void setSmoothing(double weight);  // 0…<1, of the past; smoothed anew
   bool smoothed() const { return smoothable_ && weight_ > 0; }
-  // Changes with every change except to samples after settled(), and except that samples are
-  // thinned. Unique among all series.
+  // Changes when samples that stay are changed, not when some are appended, replaced() or thinned.
+  // Unique among all series.
   std::uint64_t revision() const { return revision_.value(); }
   // Samples that stay: all but those of appendAhead().
   std::size_t settled() const { return ahead_ ? ahead_->size : raw_.size(); }
   // How often samples of appendAhead() were replaced.
   std::uint64_t replaced() const { return replaced_; }
-  // How often samples were thinned (setLimit()).
+  // How often they were thinned (setLimit()).
   std::uint64_t thinnings() const { return thinnings_; }
   const Pyramid& raw() const { return raw_; }
   const Pyramid& shown() const { return smoothed() ? smooth_ : raw_; }

@@ -63,6 +63,8 @@ constexpr double kLineLength = 60'000, kCorner = 5;
 SeriesPlottable::SeriesPlottable(QCPAxis* keyAxis, QCPAxis* valueAxis)
     : QCPAbstractPlottable(keyAxis, valueAxis) {
   setSelectable(QCP::stNone);
+  connect(mParentPlot, &QCustomPlot::beforeReplot, this, [this] { isOnScreen_ = true; });
+  connect(mParentPlot, &QCustomPlot::afterReplot, this, [this] { isOnScreen_ = false; });
 }
 
 QCPRange SeriesPlottable::xRange() const {

@@ -8,10 +8,8 @@
 
 #include "ui/plots/custom_plot.h"
 
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "ui/plots/series.h"
@@ -47,8 +45,8 @@ class SeriesPlottable : public QCPAbstractPlottable {
   bool isOfSpread(const Series& line) const;  // whether or not it is visible
   // The line of a spread whose sample is nearest to a pixel; nullptr: there is none.
   std::shared_ptr<Series> nearest(QPointF pixel) const;
-  // How long a draw may make spreads. What is not whole then goes on at the next draw.
-  void setTimeForSpreads(std::optional<std::chrono::milliseconds> limit) { limit_ = limit; }
+  // Spreads that take longer than a frame may are made in several; then the last one on the screen
+  // was not whole, and the next goes on. In pictures all is whole.
   bool isWhole() const { return isWhole_; }
   void setEdged(bool on) { edged_ = on; }  // each line with an edge in the colour of the ground
   QCPRange xRange() const;
@@ -84,7 +82,7 @@ class SeriesPlottable : public QCPAbstractPlottable {
   bool isOne_ = false;  // spread, of all quantities
   Lines alone_;         // those of no spread
   QImage image_;
-  std::optional<std::chrono::milliseconds> limit_;
+  bool isOnScreen_ = false;  // what is drawn now
   bool isWhole_ = true;
   bool edged_ = false;
 };

@@ -15,6 +15,8 @@ constexpr double kSpreadShade[kSpreadParts] = {1, 0.42, 0.17};
 constexpr double kSpreadAlpha[kSpreadParts] = {1, 1 - (1 - 0.42) / (1 - 0.17), 0.17};
 constexpr int kSpreadColors[SeriesPlottable::kMostSpreads] = {0, 5, 2};
 
+constexpr std::chrono::milliseconds kInAFrame{8};
+
 // Around the values of the median, which is at least a line.
 constexpr double kHalfMedian = 1;
 
@@ -89,7 +91,8 @@ void SeriesPlottable::forBands(const std::function<void(const Band&, const QColo
   const bool log = mKeyAxis->scaleType() == QCPAxis::stLogarithmic;
   const double pixels = std::max<double>(1, mKeyAxis->axisRect()->width());
   const double pixel = (log ? std::log10(keys.upper / keys.lower) : keys.size()) / pixels;
-  const auto until = limit_ ? Spread::Clock::now() + *limit_ : Spread::Clock::time_point::max();
+  const auto until =
+      isOnScreen_ ? Spread::Clock::now() + kInAFrame : Spread::Clock::time_point::max();
   for (SpreadLines& one : spreads_)
     if (!one.spread.update(one.lines, {keys.lower, keys.upper, pixel, log}, until))
       isWhole_ = false;

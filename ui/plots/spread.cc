@@ -82,7 +82,7 @@ std::int64_t Spread::Grid::firstChanged(const Lines& lines) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     Line& line = lines_[i];
     const Pyramid& shown = *line.shown;
-    if (line.thinnings != lines[i]->thinnings()) {  // fewer samples stand for those before x
+    if (line.thinnings != lines[i]->thinnings()) {  // indices have moved
       line.seen = shown.lower(line.seenX);
       line.settled = shown.lower(line.settledX);
     }
@@ -93,8 +93,8 @@ std::int64_t Spread::Grid::firstChanged(const Lines& lines) {
       first = std::min(first, indexOf(shown.x(same > 0 ? same - 1 : 0)));
     line.seen = size;
     line.settled = std::min(lines[i]->settled(), size);
-    line.seenX = size > 0 ? shown.x(size - 1) : 0;
-    line.settledX = line.settled > 0 ? shown.x(line.settled - 1) : 0;
+    line.seenX = size > 0 ? shown.x(size - 1) : kNone;
+    line.settledX = line.settled > 0 ? shown.x(line.settled - 1) : kNone;
     line.replaced = lines[i]->replaced();
     line.thinnings = lines[i]->thinnings();
   }
@@ -105,15 +105,11 @@ bool Spread::Grid::extend(const Lines& lines, const View& view, Clock::time_poin
                           std::size_t& made) {
   const std::int64_t lower = indexOf(view.lower), to = std::max(last_, indexOf(view.upper));
   const std::int64_t from = firstChanged(lines);
-  const auto kept =
-      std::lower_bound(stretches_.begin(), stretches_.end(), from,
-                       [](const Stretch& one, std::int64_t index) { return one.index < index; });
-  stretches_.erase(kept, stretches_.end());
   last_ = from - 1;
   for (Line& line : lines_) line.at = line.shown->lower(xOf(from));
   while (last_ < to) {
     const std::int64_t end = std::min(last_ + 1 + kBatch, to + 1);
-    makeBatch(last_ + 1, end, stretches_);
+    makeBatch(last_ + 1, end);
     made += batch_.size();
     last_ = end - 1;
     if (Clock::now() >= until) break;
@@ -122,10 +118,8 @@ bool Spread::Grid::extend(const Lines& lines, const View& view, Clock::time_poin
   while (lower < first_) {
     const std::int64_t begin = std::max(lower, first_ - kBatch);
     for (Line& line : lines_) line.at = line.shown->lower(xOf(begin));
-    std::vector<Stretch> before;
-    makeBatch(begin, first_, before);
+    makeBatch(begin, first_);
     made += batch_.size();
-    stretches_.insert(stretches_.begin(), before.begin(), before.end());
     first_ = begin;
     if (Clock::now() >= until) break;
   }
@@ -160,7 +154,7 @@ MinMax between(const Pyramid& samples, std::size_t after, double x) {
 }
 }  // namespace
 
-void Spread::Grid::makeBatch(std::int64_t first, std::int64_t end, std::vector<Stretch>& out) {
+void Spread::Grid::makeBatch(std::int64_t first, std::int64_t end) {
   batch_.resize(static_cast<std::size_t>(end - first));
   for (std::int64_t index = first; index < end; ++index) {
     Values& values = batch_[static_cast<std::size_t>(index - first)];
@@ -169,13 +163,21 @@ void Spread::Grid::makeBatch(std::int64_t first, std::int64_t end, std::vector<S
     values.highs.clear();
   }
   for (Line& line : lines_) addLine(line, first);
+  std::vector<Stretch> now;
   for (std::int64_t index = first; index < end; ++index) {
     Values& values = batch_[static_cast<std::size_t>(index - first)];
     if (values.lows.empty()) continue;
     const auto [quarter, lowMedian] = parts(values.lows, 0.25, 0.5);
     const auto [highMedian, threeQuarters] = parts(values.highs, 0.5, 0.75);
-    out.push_back({index, values.all, {quarter, threeQuarters}, {lowMedian, highMedian}});
+    now.push_back({index, values.all, {quarter, threeQuarters}, {lowMedian, highMedian}});
   }
+  const auto place = [this](std::int64_t index) {
+    return std::lower_bound(
+        stretches_.begin(), stretches_.end(), index,
+        [](const Stretch& one, std::int64_t before) { return one.index < before; });
+  };
+  const auto rest = stretches_.erase(place(first), place(end));
+  stretches_.insert(rest, now.begin(), now.end());
 }
 
 void Spread::Grid::addLine(Line& line, std::int64_t index) {

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -36,9 +37,9 @@ class Spread {
     bool log = false;
   };
 
-  // Makes what the view needs; stretches are one to two pixels wide. Returns false if it is not
-  // whole at `until`: then it goes on where it was at the next call, and shows what was there
-  // before, or what is made so far if that is out of the view.
+  // Makes what the view needs; stretches are one to two pixels wide. Returns false if there is more
+  // to make at `until`: the next call goes on. Meanwhile the stretches from before are shown, or
+  // where the view has none of them, those made so far.
   using Clock = std::chrono::steady_clock;
   bool update(const std::vector<std::shared_ptr<Series>>& lines, const View& view,
               Clock::time_point until = Clock::time_point::max());
@@ -71,6 +72,7 @@ class Spread {
     std::size_t lines() const { return lines_.size(); }
 
    private:
+    static constexpr double kNone = -std::numeric_limits<double>::infinity();
     struct Line {
       const Pyramid* shown = nullptr;
       const Pyramid* raw = nullptr;  // of the same samples, if `shown` is smoothed
@@ -78,16 +80,15 @@ class Spread {
       // As last seen: samples, those of them that stay, the last x of both, and how often samples
       // were replaced and thinned.
       std::size_t seen = 0, settled = 0;
-      double seenX = 0, settledX = 0;
+      double seenX = kNone, settledX = kNone;
       std::uint64_t replaced = 0, thinnings = 0;
       std::size_t at = 0;  // while stretches are made
     };
     std::int64_t indexOf(double x) const;
     double widthFor(const View& view) const;
     std::int64_t firstChanged(const Lines& lines);
-    // Appends those where a line is.
-    void makeBatch(std::int64_t first, std::int64_t end, std::vector<Stretch>& out);
-    void addLine(Line& line, std::int64_t index);  // to the batch, which begins at `index`
+    void makeBatch(std::int64_t first, std::int64_t end);  // in the place of those from before
+    void addLine(Line& line, std::int64_t index);          // to the batch, which begins at `index`
 
     std::vector<Line> lines_;
     double width_ = 0;
