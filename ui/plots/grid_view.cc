@@ -85,11 +85,12 @@ void GridView::showX(const std::optional<Range>& x) {
 }
 
 void GridView::showAll() {
+  if (rowsAll_ == 0) return;
   const bool isOther = xZoom().has_value();
   all_ = true;
   awaited_.reset();
   setExtent(xAll_, rowsAll_);
-  if (isOther && rowsAll_ > 0) Q_EMIT xChosen();
+  if (isOther) Q_EMIT xChosen();
 }
 
 void GridView::setView(const Range& x, const Range& rows) {
