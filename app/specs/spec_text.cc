@@ -261,6 +261,24 @@ std::vector<std::string> SpecText::nodeNames(std::string_view path) const {
   return names.ok() ? *std::move(names) : std::vector{*written};
 }
 
+std::vector<int> SpecText::linksOf(const std::vector<std::string>& nodes) const {
+  std::vector<int> out;
+  for (int i = 0; i < count("links"); ++i) {
+    bool isOfNone = true, isOfThese = false;
+    for (const char* end : {"from", "to", "inside"}) {
+      const auto written = value(fmt::format("links[{}].{}", i, end));
+      if (!written || written->empty()) continue;
+      isOfNone = false;
+      const auto pattern = specs::NamePattern::parse(*written);
+      isOfThese = isOfThese || !pattern.ok() ||
+                  std::any_of(nodes.begin(), nodes.end(),
+                              [&](const auto& name) { return pattern->matches(name); });
+    }
+    if (isOfNone || isOfThese) out.push_back(i);
+  }
+  return out;
+}
+
 Result<std::string> SpecText::withoutNode(std::string_view path, std::size_t index) const {
   return specs::withoutText(value(path).value_or(""), index);
 }

@@ -121,6 +121,8 @@ class SpecText {
   // Returns the names of nodes, or of their hosts, that a value stands for: of "n[1-3]" three. Of
   // ranges that are wrong, as they are written. Empty: there is no value.
   std::vector<std::string> nodeNames(std::string_view path) const;
+  // Returns the entries of a cluster's links that are of one of these nodes, or of none yet.
+  std::vector<int> linksOf(const std::vector<std::string>& nodes) const;
   // Returns the value with one of those left out. A value without ranges stays as it is; "": there
   // is none. Errors: kInvalidArgument for several ranges.
   Result<std::string> withoutNode(std::string_view path, std::size_t index) const;

@@ -668,8 +668,28 @@ It uses:
             <translation>添加另一种设备</translation>
         </message>
         <message>
-            <source>Remove the device that is being edited</source>
-            <translation>移除正在编辑的设备</translation>
+            <source>Remove the device or the link that is being edited</source>
+            <translation>移除正在编辑的设备或链路</translation>
+        </message>
+        <message>
+            <source>Remove device or link</source>
+            <translation>移除设备或链路</translation>
+        </message>
+        <message>
+            <source>Remove link</source>
+            <translation>移除链路</translation>
+        </message>
+        <message>
+            <source>Add link</source>
+            <translation>添加链路</translation>
+        </message>
+        <message>
+            <source>Link %1</source>
+            <translation>链路 %1</translation>
+        </message>
+        <message>
+            <source>Say what is known of a link of this host</source>
+            <translation>说明本主机某条链路的已知情况</translation>
         </message>
         <message>
             <source>Say where data of the run spec is on this host, if elsewhere</source>

@@ -222,6 +222,42 @@ class ClusterPageTest : public QObject {
     QVERIFY(spec().keys("nodes[0].data").empty());
   }
 
+  void linksOfAHost() {
+    ClusterPage* page = openLab(QByteArray(kLab) + "  - {name: n3, ssh: {host: n3.lab}}\n");
+    auto* nodes = page->findChild<QTableView*>("nodeTable");
+    const auto spec = [&]() -> const app::SpecText& { return page->document()->spec(); };
+    const auto isShown = [&](const char* path) { return at(path).isValid(); };
+    nodes->selectRow(0);
+    page->editHost();
+    click("addLinkButton");
+    QCOMPARE(spec().value("links[0].from").value_or(""), std::string("n1"));
+    QCOMPARE(spec().value("links[0].to").value_or(""), std::string("n2"));
+    QVERIFY(hostTable()->currentIndex() == at("links[0].kind"));
+    choose("links[0].kind", "25gbe");
+    type("links[0].latency_us", "7");
+    QVERIFY2(spec().ok(), qPrintable(page->document()->text()));
+    // It is one of the other host too, and of no third.
+    nodes->selectRow(1);
+    QVERIFY(isShown("links[0].kind"));
+    nodes->selectRow(2);
+    QVERIFY(!isShown("links[0].kind"));
+    click("addLinkButton");
+    type("links[0].from", "n[2-3]");
+    QVERIFY2(spec().ok(), qPrintable(page->document()->text()));
+    QVERIFY(isShown("links[0].kind") && !isShown("links[1].kind"));
+    nodes->selectRow(1);
+    QVERIFY(isShown("links[0].kind") && isShown("links[1].kind"));
+    page->host()->form()->showField("links[1].kind");
+    click("removeDeviceButton");
+    QCOMPARE(spec().count("links"), 1);
+    QCOMPARE(spec().value("links[0].from").value_or(""), std::string("n[2-3]"));
+    page->host()->form()->showField("links[0].to");
+    click("removeDeviceButton");
+    QCOMPARE(page->document()->text().count("links"), 0);
+    page->host()->form()->showField("nodes[1].name");
+    QVERIFY(!page->findChild<QToolButton*>("removeDeviceButton")->isEnabled());
+  }
+
   // Where an entry stands for several hosts, its settings are those of all of them.
   void hostsOfARangeShareTheirSettings() {
     ClusterPage* page = openLab(

@@ -1,5 +1,6 @@
 #include "ui/pages/host_panel.h"
 
+#include <QItemSelectionModel>
 #include <QLabel>
 #include <QStackedWidget>
 #include <QTableView>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/specs/yaml_tree.h"
 #include "ui/dialogs/name_dialog.h"
 #include "ui/models/field_model.h"
 #include "ui/pages/field_form.h"
@@ -23,19 +25,23 @@ HostPanel::HostPanel(SpecDocument* document, QWidget* parent)
       none_(makeLabel("noHostSelected", this, "muted")),
       stack_(new QStackedWidget(this)),
       addDevice_(makeToolButton("addDeviceButton", "add", this)),
-      removeDevice_(makeToolButton("removeDeviceButton", "delete", this)),
+      addLink_(makeToolButton("addLinkButton", "connect", this)),
+      remove_(makeToolButton("removeDeviceButton", "delete", this)),
       addData_(makeToolButton("addDataButton", "table", this)) {
   none_->setAlignment(Qt::AlignCenter);
   none_->setWordWrap(true);
   stack_->addWidget(none_);
   stack_->addWidget(form_);
   body()->addWidget(stack_, 1);
-  for (QToolButton* button : {addDevice_, removeDevice_, addData_}) head()->addWidget(button);
+  for (QToolButton* button : {addDevice_, addLink_, remove_, addData_}) head()->addWidget(button);
   setTabOrder(addData_, form_->table());
   connect(addDevice_, &QToolButton::clicked, this, &HostPanel::addDevice);
-  connect(removeDevice_, &QToolButton::clicked, this, &HostPanel::removeDevice);
+  connect(addLink_, &QToolButton::clicked, this, &HostPanel::addLink);
+  connect(remove_, &QToolButton::clicked, this, &HostPanel::remove);
   connect(addData_, &QToolButton::clicked, this, &HostPanel::addData);
   connect(form_->fields(), &FieldModel::refused, this, &HostPanel::refused);
+  connect(form_->table()->selectionModel(), &QItemSelectionModel::currentChanged, this,
+          &HostPanel::refreshButtons);
 }
 
 std::string HostPanel::path() const { return "nodes[" + std::to_string(item_) + "]"; }
@@ -52,7 +58,9 @@ void HostPanel::setItem(int item) {
       sections.push_back({devices() + "[" + std::to_string(i) + "]",
                           count == 1 ? tr("Device") : tr("Device %1").arg(i + 1)});
     if (spec.count(path() + ".data") > 0) sections.push_back({path() + ".data", tr("Data")});
-    const QString name = QString::fromStdString(spec.value(path() + ".name").value_or(""));
+    for (const int i : spec.linksOf(spec.nodeNames(path() + ".name")))
+      sections.push_back({"links[" + std::to_string(i) + "]", tr("Link %1").arg(i + 1)});
+    const QString name = QString::fromStdString(nameOfItem());
     const std::size_t hosts = spec.nodeNames(path() + ".name").size();
     if (hosts > 1)
       title = tr("Settings of %1, all %2 hosts").arg(name, QString::number(hosts));
@@ -69,7 +77,13 @@ void HostPanel::refreshButtons() {
   const bool editable = item_ >= 0 && document_->spec().readable();
   addDevice_->setEnabled(editable);
   addData_->setEnabled(editable);
-  removeDevice_->setEnabled(editable && document_->spec().count(devices()) > 0);
+  const bool isLink = form_->currentPath().starts_with("links[");
+  remove_->setEnabled(editable && (isLink || document_->spec().count(devices()) > 0));
+  addLink_->setEnabled(editable && !nameOfItem().empty());
+}
+
+std::string HostPanel::nameOfItem() const {
+  return document_->spec().value(path() + ".name").value_or("");
 }
 
 int HostPanel::chosenDevice() const {
@@ -84,11 +98,33 @@ void HostPanel::addDevice() {
   form_->showField(devices() + "[" + std::to_string(count) + "].kind");
 }
 
-void HostPanel::removeDevice() {
-  if (document_->spec().count(devices()) > 1)
-    showStatus(document_->removeItem(devices(), chosenDevice(), tr("Remove device")));
+// To another host, where there is one. It comes first: an entry that matches more hosts may follow.
+void HostPanel::addLink() {
+  const app::SpecText& spec = document_->spec();
+  const std::string name = app::yamlScalar(nameOfItem(), true);
+  std::string yaml = "inside: " + name;
+  for (int i = 0; i < spec.count("nodes"); ++i) {
+    const std::string other = spec.value("nodes[" + std::to_string(i) + "].name").value_or("");
+    if (i == item_ || other.empty()) continue;
+    yaml = "{from: " + name + ", to: " + app::yamlScalar(other, true) + "}";
+    break;
+  }
+  showStatus(document_->insertItem("links", 0, QString::fromStdString(yaml), tr("Add link")));
+  form_->showField("links[0].kind");
+}
+
+void HostPanel::remove() {
+  const std::string current = form_->currentPath(), links = "links[";
+  if (current.starts_with(links))
+    removeFrom("links", std::atoi(current.c_str() + links.size()), tr("Remove link"));
   else
-    showStatus(document_->setField(devices(), {}, tr("Remove device")));
+    removeFrom(devices(), chosenDevice(), tr("Remove device"));
+}
+
+// With its last entry the list goes too.
+void HostPanel::removeFrom(const std::string& list, int at, const QString& label) {
+  showStatus(document_->spec().count(list) > 1 ? document_->removeItem(list, at, label)
+                                               : document_->setField(list, {}, label));
 }
 
 void HostPanel::addData() {
@@ -117,7 +153,9 @@ void HostPanel::showStatus(const Status& status) {
 
 void HostPanel::retranslate() {
   setTexts(addDevice_, tr("Add device"), tr("Add devices of another kind"));
-  setTexts(removeDevice_, tr("Remove device"), tr("Remove the device that is being edited"));
+  setTexts(addLink_, tr("Add link"), tr("Say what is known of a link of this host"));
+  setTexts(remove_, tr("Remove device or link"),
+           tr("Remove the device or the link that is being edited"));
   setTexts(addData_, tr("Add data path"),
            tr("Say where data of the run spec is on this host, if elsewhere"));
   none_->setText(tr("Select a host in the table above to change its settings."));

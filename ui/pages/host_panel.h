@@ -1,5 +1,5 @@
 // HostPanel: the settings of one entry of a cluster's nodes as a form: its name and addresses, how
-// it is connected, its devices, where it has the data.
+// it is connected, its devices, where it has the data, and what is known of its links.
 #pragma once
 
 #include <string>
@@ -31,10 +31,13 @@ class HostPanel : public Card {
 
  private:
   std::string path() const;
+  std::string nameOfItem() const;
   std::string devices() const { return path() + ".devices"; }
   int chosenDevice() const;  // the one that the form's cursor is in, or else the last; -1: none
   void addDevice();
-  void removeDevice();
+  void addLink();
+  void remove();  // the device or the link that is being edited
+  void removeFrom(const std::string& list, int at, const QString& label);
   void addData();
   void refreshButtons();
   void showStatus(const Status& status);
@@ -45,7 +48,8 @@ class HostPanel : public Card {
   QLabel* none_;
   QStackedWidget* stack_;
   QToolButton* addDevice_;
-  QToolButton* removeDevice_;
+  QToolButton* addLink_;
+  QToolButton* remove_;
   QToolButton* addData_;
 };
 

@@ -28,7 +28,6 @@
 #include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
 #include "ui/pages/traffic_panel.h"
-#include "ui/plots/grid_view.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/background.h"
@@ -178,22 +177,6 @@ void RunPage::buildTabs() {
           [this](const Error& error) { message()->showError(error); });
   tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
   body()->addWidget(tabs_, 1);
-}
-
-// The heat map and the plots over steps show the same steps. The map's cells reach to the next one.
-void RunPage::shareZoom() {
-  GridView* map = steps_->map();
-  connect(map, &GridView::xChosen, stepGroup_, [this, map] {
-    const auto zoom = stepGroup_->zoomed();
-    if (map->xZoom() || (zoom && !zoom->y.empty()))
-      stepGroup_->setXRange(map->xRange().begin, map->xRange().end - 1, nullptr);
-    else
-      stepGroup_->follow();
-  });
-  connect(stepGroup_, &PlotGroup::zoomChanged, map, [this, map] {
-    const auto zoom = stepGroup_->zoomed();
-    map->showX(zoom ? std::optional(GridView::Range{zoom->lower, zoom->upper + 1}) : std::nullopt);
-  });
 }
 
 void RunPage::addPart(const char* name, QWidget* widget) {

@@ -41,6 +41,22 @@ std::optional<PlotGroup::Zoom> plotZoomOf(QVariantMap map) {
 
 }  // namespace
 
+// The heat map and the plots over steps show the same steps. The map's cells reach to the next one.
+void RunPage::shareZoom() {
+  GridView* map = steps_->map();
+  connect(map, &GridView::xChosen, stepGroup_, [this, map] {
+    const auto zoom = stepGroup_->zoomed();
+    if (map->xZoom() || (zoom && !zoom->y.empty()))
+      stepGroup_->setXRange(map->xRange().begin, map->xRange().end - 1, nullptr);
+    else
+      stepGroup_->follow();
+  });
+  connect(stepGroup_, &PlotGroup::zoomChanged, map, [this, map] {
+    const auto zoom = stepGroup_->zoomed();
+    map->showX(zoom ? std::optional(GridView::Range{zoom->lower, zoom->upper + 1}) : std::nullopt);
+  });
+}
+
 QVariantMap RunPage::view() const {
   QVariantMap out{{kPlace, linkOf(place())}};
   for (const PlotGroup* group : groups())
