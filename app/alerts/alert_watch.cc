@@ -312,7 +312,7 @@ void AlertWatch::addNodeSeries(const SeriesName& name, const std::vector<Point>&
     if (what == "disk_free") {
       const double free = point.y / kGiB;
       noteValue(AlertRule::kDiskFree, node, point.x, free, true,
-                [&] { return message("{} has {:.3g} GiB of free disk space.", node, free); });
+                [&] { return message("{} has {:.1f} GiB of free disk space.", node, free); });
     } else if (what == "memory" && memoryTotal_[node] > 0) {
       const double percent = 100 * point.y / memoryTotal_[node];
       noteValue(AlertRule::kNodeMemory, node, point.x, percent, false,

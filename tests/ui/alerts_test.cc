@@ -113,7 +113,7 @@ class AlertsTest : public QObject {
     row("gpu-temperature", "node/local2/gpu/0/temperature", QList<double>(40, 95),
         "GPU 0 of local2 has 95 °C.");
     row("disk-free", "node/local2/disk_free", QList<double>(20, 2.0 * (1 << 30)),
-        "local2 has 2 GiB of free disk space.");
+        "local2 has 2.0 GiB of free disk space.");
   }
   void eachRuleRaisesItsAlert() {
     QFETCH(QByteArray, rule);
