@@ -757,6 +757,10 @@ It uses:
     <context>
         <name>lockstep::ui::HistoryPage</name>
         <message>
+            <source>The first %1 of %2 selected runs are opened.</source>
+            <translation>所选 %2 个运行中，已打开前 %1 个。</translation>
+        </message>
+        <message>
             <source>Lost to failures</source>
             <translation>故障损失的时间</translation>
         </message>
@@ -1997,7 +2001,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>模拟一步</translation>
         </message>
         <message>
-            <source>Plans the model for several nodes, and shows what each rank does when in a step. Unsaved changes of the model are saved first.</source>
+            <source>Plans the model for several nodes, and shows when each rank does what in a step. Unsaved changes of the model are saved first.</source>
             <translation>为模型制定多个节点上的计划，并显示各 rank 在一步中何时做什么。运行前会先保存模型未保存的更改。</translation>
         </message>
         <message>
@@ -15866,6 +15870,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::PlanDialog</name>
+        <message>
+            <source>The plan is in %1.</source>
+            <translation>计划已存入 %1。</translation>
+        </message>
         <message>
             <source>The plans are the same.</source>
             <translation>两个计划相同。</translation>

@@ -36,16 +36,13 @@ class HistoryMenuTest : public QObject, tests::HistoryWindow {
     QTest::mouseClick(page_->findChild<QPushButton*>("openRunButton"), Qt::LeftButton);
     QVERIFY(isShown(runs_[1]));
     window_->openHistory();
+    const auto before = window_->pages().size();
     QTest::mouseClick(table_->viewport(), Qt::LeftButton, {}, cellOf(runs_[2]));
-    QTest::keyClick(table_, Qt::Key_Return);
-    QVERIFY(isShown(runs_[2]));
-    // Several at once.
-    window_->openHistory();
     QTest::mouseClick(table_->viewport(), Qt::LeftButton, Qt::ControlModifier, cellOf(runs_[3]));
     QCOMPARE(page_->selectedRuns().size(), 2);
     QTest::keyClick(table_, Qt::Key_Return);
     QVERIFY(isShown(runs_[2]) || isShown(runs_[3]));
-    QCOMPARE(window_->pages().size(), 5);
+    QCOMPARE(window_->pages().size(), before + 2);
   }
 
   void runsAreComparedAndDeleted() {

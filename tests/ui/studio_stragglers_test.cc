@@ -80,6 +80,7 @@ class StudioStragglersTest : public QObject {
     QVERIFY(on_.hosts().limitRate(2, 60));
     QTest::mouseClick(cluster_->findChild<QToolButton*>("preflightButton"), Qt::LeftButton);
     QPointer<ui::PreflightDialog> dialog = cluster_->findChild<ui::PreflightDialog*>();
+    const auto closed = qScopeGuard([&] { delete dialog; });
     const bool measured = dialog && wait([&] { return !dialog->measuring(); });
     QVERIFY(on_.hosts().unlimitRate(2));
     QVERIFY(measured);

@@ -16,6 +16,7 @@
 
 #include "engine/base/file.h"
 #include "ui/models/plan_figure_model.h"
+#include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/tables.h"
@@ -86,6 +87,7 @@ PlanDialog::PlanDialog(Shown plan, Shown other, QWidget* parent)
   tabs_->addTab(makeTexts(), {});
   content()->addWidget(tabs_, 1);
   message_ = new MessagePanel(this);
+  message_->setArea(tabs_);  // the buttons stay free
   retranslate();
 }
 
@@ -97,9 +99,9 @@ QWidget* PlanDialog::makeTexts() {
   auto* head = new QHBoxLayout;
   copy_ = makeButton("planDialogCopy", "copy", page);
   save_ = makeButton("planDialogSave", "save", page);
-  head->addStretch(1);
-  head->addWidget(copy_);
+  head->addWidget(copy_);  // on the plan's side, not that of the other
   head->addWidget(save_);
+  head->addStretch(1);
   column->addLayout(head);
   auto* row = new QHBoxLayout;
   column->addLayout(row, 1);
@@ -124,10 +126,10 @@ void PlanDialog::askSave() {
   dialog->setDefaultSuffix("txt");
   connect(dialog, &QFileDialog::fileSelected, this, [this](const QString& path) {
     const Status saved = writeFileAtomically(path.toStdString(), plan_.preview->planText);
-    if (saved.ok())
-      message_->clear();
-    else
-      message_->showError(saved.error());
+    if (!saved.ok()) return message_->showError(saved.error());
+    message_->showNote(Tone::kGood, [path] {
+      return MessagePanel::Note{.what = tr("The plan is in %1.").arg(formatPath(path))};
+    });
   });
   dialog->open();
 }

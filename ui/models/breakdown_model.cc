@@ -39,7 +39,8 @@ QVariant BreakdownModel::data(const QModelIndex& index, int role) const {
   const bool measured = hasMeasured_ && index.row() % 2 == 0;
   if (role == Qt::TextAlignmentRole && index.column() > 1)
     return int(Qt::AlignRight | Qt::AlignVCenter);
-  if (role == Qt::ForegroundRole && !measured) return Theme::instance().color("muted");
+  if (role == Qt::ForegroundRole && hasMeasured_ && !measured)
+    return Theme::instance().color("muted");
   if (role != Qt::DisplayRole) return {};
   if (index.column() == 0) return bar.name;
   if (index.column() == 1) return measured ? tr("measured") : tr("predicted");

@@ -185,9 +185,7 @@ void ClusterPage::connectParts() {
   });
   connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
     if (auto cluster = live()) {
-      const QString name = nodes_->rows()[index.row()].name;
-      const int node = cluster->session().find(name.toStdString());
-      endFailure(name);
+      const int node = cluster->session().find(nodes_->rows()[index.row()].name.toStdString());
       if (node >= 0) cluster->session().connect(node);
     }
   });
@@ -228,7 +226,6 @@ int ClusterPage::connectedCount() const {
 
 void ClusterPage::connectAll() {
   message()->clear();
-  endFailures();  // what fails again is told again
   if (auto cluster = live()) cluster->session().connect();
 }
 
@@ -484,7 +481,9 @@ void ClusterPage::takeStatus(int node) {
     endGpuAlerts(name, std::numeric_limits<Nanoseconds>::max());  // nothing is known of them
   }
   if (status.phase == app::NodeState::UNAVAILABLE && status.error) showFailure(status);
-  if (status.phase == app::NodeState::CONNECTED || status.phase == app::NodeState::DISCONNECTED)
+  // What fails again, after it was asked for again, is told again.
+  if (status.phase == app::NodeState::CONNECTED || status.phase == app::NodeState::CONNECTING ||
+      status.phase == app::NodeState::DISCONNECTED)
     endFailure(name);
   nodes_->touched(name);
   refreshState();

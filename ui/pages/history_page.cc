@@ -34,6 +34,7 @@ namespace {
 
 constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62, 64,
                                                       80,  92,  92,  84,  84, 120};
+constexpr qsizetype kMostOpened = 20;  // at once
 constexpr int kLeastNotes = 90;
 constexpr int kLeastTable = 150, kLeastPlot = 270;
 constexpr int kDetailsAfterMs = 120;                  // the selection may go on
@@ -191,7 +192,13 @@ void HistoryPage::connectParts() {
   detailsDelay_.setInterval(kDetailsAfterMs);
   connect(&detailsDelay_, &QTimer::timeout, this, &HistoryPage::readDetails);
   connect(open_, &QPushButton::clicked, this, [this] {
-    for (const QString& run : selectedRuns()) Q_EMIT openRun(run);
+    const QStringList runs = selectedRuns();
+    for (const QString& run : runs.first(std::min(runs.size(), kMostOpened))) Q_EMIT openRun(run);
+    if (runs.size() <= kMostOpened) return;
+    message()->showNote(Tone::kNeutral, [count = runs.size()] {
+      return MessagePanel::Note{.what = tr("The first %1 of %2 selected runs are opened.")
+                                            .arg(formatCount(kMostOpened), formatCount(count))};
+    });
   });
   connect(tags_, &QPushButton::clicked, this, &HistoryPage::askTags);
   connect(delete_, &QPushButton::clicked, this, &HistoryPage::askDelete);

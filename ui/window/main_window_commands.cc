@@ -191,7 +191,7 @@ void MainWindow::makeToolActions() {
         [] {
           return CommandDialog::Texts{
               tr("Simulate a step"),
-              tr("Plans the model for several nodes, and shows what each rank does when in a step. "
+              tr("Plans the model for several nodes, and shows when each rank does what in a step. "
                  "Unsaved changes of the model are saved first.")};
         },
         "simulate %1 --local 2");
