@@ -9,7 +9,7 @@
 #include <QTest>
 #include <QtWidgets>
 
-#include "tests/ui/menu_mouse.h"
+#include "tests/ui/by_hand.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/deploy_dialog.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/ui/by_hand.h"
 #include "tests/ui/launch_fixture.h"
 #include "tests/ui/studio_fixture.h"
 #include "tests/ui/tab_walk.h"
@@ -43,7 +44,7 @@ class LaunchPlanTest : public QObject {
   void cleanup() { tests::closeStudio(window_, home_); }
 
   void theStepTimeIsATableToo() {
-    clickTab(dialog_->findChild<QTabWidget*>("launchTabs"), kStepTimeTab);
+    tests::clickTab(dialog_->findChild<QTabWidget*>("launchTabs"), kStepTimeTab);
     const auto* bars = dialog_->findChild<BreakdownBars*>("launchBars");
     const auto* table = dialog_->findChild<QTableView*>("launchBarsTable");
     auto* button = dialog_->findChild<QToolButton*>("launchBarsAsTable");
@@ -78,7 +79,7 @@ class LaunchPlanTest : public QObject {
 
   // From the comparison of all by a double click, and by Return, which launches nothing.
   void aStrategyIsChosenFromTheTable() {
-    clickTab(dialog_->findChild<QTabWidget*>("launchTabs"), tests::kCompareTab);
+    tests::clickTab(dialog_->findChild<QTabWidget*>("launchTabs"), tests::kCompareTab);
     auto* table = dialog_->findChild<QTableView*>("candidateTable");
     const auto* model = qobject_cast<CandidateModel*>(table->model());
     const auto placeOf = [&](const char* strategy) {
@@ -113,7 +114,7 @@ class LaunchPlanTest : public QObject {
     PlanDialog* plan = planDialog();
     QVERIFY(plan);
     QCOMPARE(figures(plan)->columnCount(), 2);
-    clickTab(plan->findChild<QTabWidget*>("planTabs"), kPlanTextTab);
+    tests::clickTab(plan->findChild<QTabWidget*>("planTabs"), kPlanTextTab);
     tests::checkKeyboard(plan);
     const QString text = textOf(plan, "planDialogText");
     QVERIFY(!text.isEmpty());
@@ -179,14 +180,10 @@ class LaunchPlanTest : public QObject {
   }
 
  private:
-  static void clickTab(QTabWidget* tabs, int index) {
-    QTest::mouseClick(tabs->tabBar(), Qt::LeftButton, {}, tabs->tabBar()->tabRect(index).center());
-    QCOMPARE(tabs->currentIndex(), index);
-  }
   QPushButton* button(const char* name) const { return dialog_->findChild<QPushButton*>(name); }
   // Searches to the end.
   const AdviceModel* search() const {
-    clickTab(dialog_->findChild<QTabWidget*>("launchTabs"), tests::kSearchTab);
+    tests::clickTab(dialog_->findChild<QTabWidget*>("launchTabs"), tests::kSearchTab);
     QTest::mouseClick(button("adviceSearch"), Qt::LeftButton);
     const auto* progress = dialog_->findChild<QProgressBar*>("adviceProgress");
     (void)wait([&] { return progress->isHidden(); });

@@ -9,6 +9,7 @@
 #include <QTest>
 #include <QThreadPool>
 
+#include "tests/ui/by_hand.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/pages/run_logs.h"
 #include "ui/pages/run_page.h"
@@ -115,16 +116,16 @@ class LogsTest : public QObject {
 
   void levelCoversTheWholeRun() {
     auto* level = page_->findChild<QComboBox*>("logLevel");
-    choose(level, level->findText("Errors"));
+    tests::chooseByKeys(level, level->findText("Errors"));
     QVERIFY(wait([&] { return shown() == "Search of the whole run: matching lines: 3"; }));
     QCOMPARE(lines(), (QStringList{"error 1000", "error 3000", "error 24000"}));
     auto* rank = page_->findChild<QComboBox*>("logRank");
-    choose(rank, rank->findData(1));
+    tests::chooseByKeys(rank, rank->findData(1));
     QVERIFY(wait([&] { return shown() == "Search of the whole run: matching lines: 1"; }));
     QCOMPARE(lines(), QStringList{"error 1000"});
-    choose(rank, rank->findText("node local1"));
+    tests::chooseByKeys(rank, rank->findText("node local1"));
     QVERIFY(wait([&] { return shown() == "Search of the whole run: matching lines: 3"; }));
-    choose(level, 0);
+    tests::chooseByKeys(level, 0);
     QVERIFY(!newest()->isVisible());
   }
 
@@ -220,13 +221,6 @@ class LogsTest : public QObject {
     page_ = window_->openRun(run);
     QVERIFY(wait([&] { return page_->document()->loaded(); }));
     page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kLogsTab);
-  }
-  // By keys.
-  static void choose(QComboBox* box, int index) {
-    box->setFocus();
-    const int by = index - box->currentIndex();
-    for (int i = 0; i < std::abs(by); ++i) QTest::keyClick(box, by > 0 ? Qt::Key_Down : Qt::Key_Up);
-    QCOMPARE(box->currentIndex(), index);
   }
   std::int64_t wallNsOf(int line) const { return firstNs_ + line * 1'000'000LL; }
   QLineEdit* search() const { return page_->findChild<QLineEdit*>("logSearch"); }

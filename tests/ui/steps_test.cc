@@ -13,6 +13,7 @@
 #include <QToolButton>
 #include <cmath>
 
+#include "tests/ui/by_hand.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/models/cost_model.h"
 #include "ui/models/step_table_model.h"
@@ -520,8 +521,7 @@ class StepsTest : public QObject {
   }
 
   void trafficOfThePlanAndOfTheNodes() {
-    auto* tabs = page_->findChild<QTabWidget*>("runTabs")->tabBar();
-    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(kTrafficTab).center());
+    tests::clickTab(page_->findChild<QTabWidget*>("runTabs"), kTrafficTab);
     auto* matrix = page_->findChild<QTableView*>("trafficTable");
     const auto* ranks = matrix->model();
     QVERIFY(wait([&] { return ranks->rowCount() == 3 && matrix->isVisible(); }));
@@ -783,14 +783,8 @@ class StepsTest : public QObject {
   }
 
  private:
-  // By keys.
   void choose(const char* box, int index) {
-    auto* choices = page_->findChild<QComboBox*>(box);
-    choices->setFocus();
-    const int by = index - choices->currentIndex();
-    for (int i = 0; i < std::abs(by); ++i)
-      QTest::keyClick(choices, by > 0 ? Qt::Key_Down : Qt::Key_Up);
-    QCOMPARE(choices->currentIndex(), index);
+    tests::chooseByKeys(page_->findChild<QComboBox*>(box), index);
   }
 
   // Adds a minute of load of nodes that have no ranks.

@@ -13,7 +13,7 @@
 #include "tests/support/paths.h"
 
 #include "tests/support/sshd.h"
-#include "tests/ui/menu_mouse.h"
+#include "tests/ui/by_hand.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/launch_dialog.h"

@@ -3,7 +3,7 @@
 #include <QtWidgets>
 #include <random>
 
-#include "tests/ui/menu_mouse.h"
+#include "tests/ui/by_hand.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/models/alert_model.h"
