@@ -49,11 +49,9 @@ void Spread::Grid::begin(const Lines& lines, const View& view) {
   first_ = indexOf(view.lower);
   last_ = first_ - 1;
   for (const auto& line : lines) {
-    const Pyramid* shown = &line->shown(view.lower, view.upper);
-    const Pyramid* raw = &line->raw(view.lower, view.upper);
     Line& one = lines_.emplace_back();
-    one.shown = shown;
-    one.raw = raw != shown ? raw : nullptr;
+    one.shown = &line->shown(view.lower, view.upper);
+    one.raw = line->smoothed() ? &line->raw() : nullptr;
     one.revision = line->revision();
     one.thinnings = line->thinnings();
   }
