@@ -53,7 +53,6 @@ class StudioRunTest : public QObject {
 
   void trainsOverSsh() {
     const test::TempFolder folder;
-    const std::string workdir = home_->home().root + "/local/n1";  // its agent ends in cleanup()
     test::makeKey(folder / "key");
     std::vector<std::unique_ptr<test::Sshd>> servers;
     std::vector<const test::Sshd*> list;
@@ -90,6 +89,7 @@ class StudioRunTest : public QObject {
     QFETCH(int, choice);
     QFETCH(QByteArray, expected);
     const test::TempFolder folder;
+    const std::string workdir = home_->home().root + "/local/n1";  // its agent ends in cleanup()
     test::makeKey(folder / "key");
     test::makeSystemd(folder / "systemd");
     for (const char* file : {"manager", "linger"})
