@@ -40,7 +40,7 @@ void forSteps(const Plan& plan, F f) {
   }
 }
 
-// These call add(from, to, bytes, atMost) for the traffic that the rank sends, to itself too.
+// Both call add(from, to, bytes, atMost) for what the rank sends to each rank, itself included.
 template <typename Add>
 void addMessage(const Plan& plan, int rank, const ScheduleEntry& entry, const Step& step,
                 Add&& add) {

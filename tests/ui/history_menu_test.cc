@@ -56,7 +56,7 @@ class HistoryMenuTest : public QObject, tests::HistoryWindow {
     QVERIFY(differences->model()->rowCount() > 0);
     QTest::mouseClick(button, Qt::LeftButton);
     QVERIFY(!differences->isVisible());
-    // Deleting asks, and what is selected then is asked anew.
+    // Delete asks first, and asks again once the selection is another.
     auto* erase = page_->findChild<QPushButton*>("deleteRunButton");
     QTest::mouseClick(erase, Qt::LeftButton);
     QCOMPARE(page_->message()->what(), QString("Delete 2 runs?"));

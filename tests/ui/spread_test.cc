@@ -259,7 +259,7 @@ class SpreadTest : public QObject {
     QVERIFY(thinnings > 5 * lines.size());
     QVERIFY2(grown.made() < 3000, qPrintable(QString::number(grown.made())));
     QVERIFY(isAsMadeAtOnce(grown, all, {0, 3001, 4, false}));
-    // Also while some are ahead of others.
+    // Also where later samples come before earlier ones.
     for (int i = 0; i < 100; ++i) {
       const auto& line = lines[static_cast<std::size_t>(i) % lines.size()];
       line->appendAhead(3005 + i, 1e6);

@@ -78,7 +78,7 @@ class StudioRunTest : public QObject {
     road_->endAgents();  // before their work folders go
   }
 
-  // By the dialog, in a way chosen there, on a host that has nothing of Lockstep yet.
+  // With the deploy dialog, on a host that has nothing of Lockstep yet.
   void agentsAreDeployed_data() {
     QTest::addColumn<int>("choice");
     QTest::addColumn<QByteArray>("expected");
@@ -89,7 +89,7 @@ class StudioRunTest : public QObject {
     QFETCH(int, choice);
     QFETCH(QByteArray, expected);
     const test::TempFolder folder;
-    const std::string workdir = home_->home().root + "/local/n1";  // its agent ends in cleanup()
+    const std::string workdir = home_->home().root + "/local/n1";  // cleanup() ends agents there
     test::makeKey(folder / "key");
     test::makeSystemd(folder / "systemd");
     for (const char* file : {"manager", "linger"})

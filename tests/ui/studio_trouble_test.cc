@@ -71,7 +71,7 @@ class StudioTroubleTest : public QObject {
   void aChangedHostKeyIsTrustedOnceTheOldOneIsRemoved() {
     if (const char* why = tests::whyNoRuns()) QSKIP(why);
     const test::TempFolder folder;
-    const std::string workdir = home_->home().root + "/local/n1";  // its agent ends in cleanup()
+    const std::string workdir = home_->home().root + "/local/n1";  // cleanup() ends agents there
     test::makeKey(folder / "key");
     std::string why;
     const auto server = test::Sshd::start(folder / "sshd", folder / "key", {}, &why);

@@ -45,8 +45,8 @@ class SeriesPlottable : public QCPAbstractPlottable {
   bool isOfSpread(const Series& line) const;  // whether or not it is visible
   // The line of a spread whose sample is nearest to a pixel; nullptr: there is none.
   std::shared_ptr<Series> nearest(QPointF pixel) const;
-  // Spreads that take longer than a frame may are made in several; then the last one on the screen
-  // was not whole, and the next goes on. In pictures all is whole.
+  // False: making the spreads took longer than a frame may, and the next draw goes on. In pictures
+  // they are always whole.
   bool isWhole() const { return isWhole_; }
   void setEdged(bool on) { edged_ = on; }  // each line with an edge in the colour of the ground
   QCPRange xRange() const;
